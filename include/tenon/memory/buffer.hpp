@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "tenon/base/check.hpp"
+#include "tenon/base/element.hpp"
+#include "tenon/memory/meter.hpp"
+
+namespace tenon::inline v0 {
+
+/// Memory of the host, owned: `size` elements, 64-byte aligned, not initialised, counted by the
+/// rank's `memory_meter`. It can be moved, and copied only by name (`copy_of`).
+/// Thread-safety: as a std::vector.
+template <storable T>
+class buffer {
+ public:
+  buffer() = default;
+  explicit buffer(std::int64_t size) : size_(size) {
+    require(size >= 0, "buffer: ", size, " elements were asked for; ask for none or more");
+    auto& meter = memory_meter::of_this_rank();
+    if (size > 0 && !meter.shapes_only) {
+      constexpr std::int64_t most = (std::int64_t{1} << 62) / static_cast<std::int64_t>(sizeof(T));
+      if (size > most) throw std::bad_alloc();
+      const auto bytes = (static_cast<std::size_t>(size) * sizeof(T) + 63) / 64 * 64;
+      data_ = static_cast<T*>(std::aligned_alloc(64, bytes));
+      if (data_ == nullptr) {
+        throw error(error_kind::failed, joined("buffer: no memory for ", bytes,
+                                               " bytes; use smaller sizes or more ranks"));
+      }
+    }
+    meter.add(bytes());
+  }
+  /// `size` elements, all zero.
+  static buffer zeros(std::int64_t size) {
+    buffer fresh(size);
+    fresh.fill_with_zeros();
+    return fresh;
+  }
+  buffer(buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    other.release();
+    return *this;
+  }
+  ~buffer() { release(); }
+
+  buffer copy_of() const {
+    buffer fresh(size_);
+    if (data_ != nullptr) std::memcpy(fresh.data_, data_, static_cast<std::size_t>(bytes()));
+    return fresh;
+  }
+  void fill_with_zeros() noexcept {
+    if (data_ != nullptr)
+      std::memset(static_cast<void*>(data_), 0, static_cast<std::size_t>(bytes()));
+  }
+
+  T* data() noexcept { return data_; }
+  const T* data() const noexcept { return data_; }
+  std::int64_t size() const noexcept { return size_; }
+  std::int64_t bytes() const noexcept { return size_ * static_cast<std::int64_t>(sizeof(T)); }
+  std::span<T> span() noexcept {
+    return {data_, data_ == nullptr ? 0 : static_cast<std::size_t>(size_)};
+  }
+  std::span<const T> span() const noexcept {
+    return {data_, data_ == nullptr ? 0 : static_cast<std::size_t>(size_)};
+  }
+  T& operator[](std::int64_t i) noexcept { return data_[i]; }
+  const T& operator[](std::int64_t i) const noexcept { return data_[i]; }
+
+ private:
+  void release() noexcept {
+    if (size_ != 0) memory_meter::of_this_rank().add(-bytes());
+    std::free(data_);
+    data_ = nullptr;
+    size_ = 0;
+  }
+
+  T* data_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace tenon::inline v0
