@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# How our own programs, benchmarks and tests are compiled. Nothing here reaches a user's target.
+add_library(tenon_own INTERFACE)
+target_link_libraries(tenon_own INTERFACE tenon::tenon)
+target_compile_options(tenon_own INTERFACE -Wall -Wextra -Wconversion -Werror)
+
+# Without contraction a product and a sum are rounded one by one wherever they are inlined, so the
+# initial weights are the same bits in every layout. What gains from fused products is in BLAS.
+target_compile_options(tenon_own INTERFACE -ffp-contract=off)
+
+if(TENON_NATIVE)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-march=native TENON_COMPILER_KNOWS_NATIVE)
+  if(TENON_COMPILER_KNOWS_NATIVE)
+    target_compile_options(tenon_own INTERFACE -march=native)
+  endif()
+endif()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# The functions that register tests.
+#
+#   tenon_test(NAME name SOURCES file.cpp... LABELS quick [RANKS 1 2 4] [LIBRARIES target...]
+#              [TIMEOUT seconds] [ARGUMENTS ...])
+#     One executable with Boost.Test. With RANKS it is run by mpirun once a number, as the tests
+#     `name_ranksN`. A main is given (with RANKS one that starts and ends MPI), unless a source has
+#     its own or defines BOOST_TEST_MODULE.
+#
+#   tenon_reject(NAME name SOURCE file.cpp)
+#     A program that must not compile, see tests/rejects and cmake/check_reject.bash.
+#
+#   tenon_launch(VARIABLE ranks)
+#     Sets VARIABLE to the words that start `ranks` ranks under this build's MPI.
+
+set(TENON_TEST_ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+    HWLOC_HIDE_ERRORS=2 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 LC_ALL=C)
+
+# The other compiler of the rejections and of the header check, beside g++.
+find_program(TENON_GXX NAMES g++ DOC "g++, for the programs that must not compile")
+find_program(TENON_CLANGXX NAMES clang++-19 clang++-20 clang++-18 clang++
+             DOC "clang++, for the programs that must not compile")
+find_program(TENON_BASH NAMES bash REQUIRED)
+
+execute_process(COMMAND "${MPIEXEC_EXECUTABLE}" --version OUTPUT_VARIABLE tenon_mpiexec_version
+                ERROR_VARIABLE tenon_mpiexec_version)
+set(TENON_LAUNCH_FLAGS ${MPIEXEC_PREFLAGS})
+if(tenon_mpiexec_version MATCHES "Open MPI|OpenRTE")
+  list(APPEND TENON_LAUNCH_FLAGS --oversubscribe --bind-to none)
+endif()
+
+function(tenon_launch variable ranks)
+  set(${variable} "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${TENON_LAUNCH_FLAGS}
+      PARENT_SCOPE)
+endfunction()
+
+function(tenon_test)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT" "SOURCES;LABELS;RANKS;LIBRARIES;ARGUMENTS")
+  if(NOT test_NAME OR NOT test_SOURCES OR NOT test_LABELS OR test_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_test: NAME, SOURCES and LABELS are needed, and these words are not "
+                        "known: '${test_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 120)
+  endif()
+  add_executable(${test_NAME} ${test_SOURCES})
+  set(main tenon_test_main)
+  if(test_RANKS)
+    set(main tenon_test_main_ranks)
+  endif()
+  target_link_libraries(${test_NAME} PRIVATE tenon_own ${main} ${test_LIBRARIES})
+  if(test_RANKS)
+    foreach(ranks IN LISTS test_RANKS)
+      tenon_launch(launch ${ranks})
+      add_test(NAME ${test_NAME}_ranks${ranks}
+               COMMAND ${launch} "$<TARGET_FILE:${test_NAME}>" ${test_ARGUMENTS})
+      set_tests_properties(
+        ${test_NAME}_ranks${ranks}
+        PROPERTIES PROCESSORS ${ranks} LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT}
+                   ENVIRONMENT "${TENON_TEST_ENVIRONMENT}")
+    endforeach()
+  else()
+    add_test(NAME ${test_NAME} COMMAND ${test_NAME} ${test_ARGUMENTS})
+    set_tests_properties(${test_NAME} PROPERTIES LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT}
+                                                 ENVIRONMENT "${TENON_TEST_ENVIRONMENT}")
+  endif()
+endfunction()
+
+function(tenon_reject)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;SOURCE" "")
+  if(NOT test_NAME OR NOT test_SOURCE OR test_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_reject: NAME and SOURCE are needed, and these words are not known: "
+                        "'${test_UNPARSED_ARGUMENTS}'")
+  endif()
+  cmake_path(ABSOLUTE_PATH test_SOURCE)
+  set(includes "-I${PROJECT_SOURCE_DIR}/include")
+  foreach(folder IN LISTS MPI_CXX_INCLUDE_DIRS CBLAS_INCLUDE_DIR)
+    list(APPEND includes -isystem "${folder}")
+  endforeach()
+  foreach(compiler GXX CLANGXX)
+    string(TOLOWER "${test_NAME}_${compiler}" name)
+    add_test(NAME ${name}
+             COMMAND "${TENON_BASH}" "${PROJECT_SOURCE_DIR}/cmake/check_reject.bash"
+                     "${test_SOURCE}" "${TENON_${compiler}}" ${includes})
+    set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 120 SKIP_RETURN_CODE 77
+                                            ENVIRONMENT "${TENON_TEST_ENVIRONMENT}")
+  endforeach()
+endfunction()
