@@ -59,7 +59,7 @@ class error : public std::runtime_error {
 
 /// Throws a bad_request with the sentence built from the pieces, unless `holds`.
 template <class... Pieces>
-void require(bool holds, const Pieces&... pieces);
+constexpr void require(bool holds, const Pieces&... pieces);
 
 namespace detail {
 
@@ -80,7 +80,7 @@ std::string joined(const Pieces&... pieces) {
 }
 
 template <class... Pieces>
-void require(bool holds, const Pieces&... pieces) {
+constexpr void require(bool holds, const Pieces&... pieces) {
   if (!holds) throw error(error_kind::bad_request, joined(pieces...));
 }
 
