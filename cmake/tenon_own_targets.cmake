@@ -4,6 +4,9 @@ add_library(tenon_own INTERFACE)
 target_link_libraries(tenon_own INTERFACE tenon::tenon)
 target_compile_options(tenon_own INTERFACE -Wall -Wextra -Wconversion -Werror)
 
+# The C++ bindings of MPI were removed from its standard; leaving them out saves compile time.
+target_compile_definitions(tenon_own INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+
 # Without contraction a product and a sum are rounded one by one wherever they are inlined, so the
 # initial weights are the same bits in every layout. What gains from fused products is in BLAS.
 target_compile_options(tenon_own INTERFACE -ffp-contract=off)
