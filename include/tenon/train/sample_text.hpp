@@ -70,12 +70,14 @@ inline std::size_t printable_length(std::span<const std::uint8_t> bytes) {
     if ((bytes[i] & 0xc0) != 0x80) return 0;
   }
   const std::uint8_t second = bytes[1];
-  if (first == 0xc2 && second < 0xa0) return 0;   // control characters
   if (first == 0xe0 && second < 0xa0) return 0;   // longer than needed
   if (first == 0xed && second >= 0xa0) return 0;  // halves of surrogates
-  if (first == 0xe2 && second == 0x80 && bytes[2] >= 0xa8 && bytes[2] <= 0xae) return 0;
   if (first == 0xf0 && second < 0x90) return 0;   // longer than needed
   if (first == 0xf4 && second >= 0x90) return 0;  // beyond Unicode
+  if (first == 0xc2 && second < 0xa0) return 0;   // control characters
+  // Line separators, and marks that turn the direction of the text after them.
+  if (first == 0xe2 && second == 0x80 && bytes[2] >= 0xa8 && bytes[2] <= 0xae) return 0;
+  if (first == 0xe2 && second == 0x81 && bytes[2] >= 0xa6 && bytes[2] <= 0xa9) return 0;
   return length;
 }
 
