@@ -93,4 +93,17 @@ inline constexpr bool is_part_of = std::is_same_v<Part, Whole> || []<class... S>
   return is_one_of<Part, S...>;
 }(sub_axes_t<Whole>{});
 
+namespace detail {
+
+// A flat axis and a part of it name the same ranks twice.
+template <class... Axes>
+inline constexpr bool no_axis_and_its_part = true;
+template <class First, class... Rest>
+inline constexpr bool no_axis_and_its_part<First, Rest...> =
+    ((std::is_same_v<First, Rest> || !(is_part_of<First, Rest> || is_part_of<Rest, First>)) &&
+     ...) &&
+    no_axis_and_its_part<Rest...>;
+
+}  // namespace detail
+
 }  // namespace tenon::inline v0

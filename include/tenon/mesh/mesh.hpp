@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
 
 #include "tenon/base/check.hpp"
@@ -16,8 +19,8 @@ namespace detail {
 template <class... Axes>
 constexpr bool in_order() {
   constexpr int orders[] = {Axes::order..., 1 << 30};
-  for (std::size_t i = 0; i < sizeof...(Axes); ++i) {
-    if (orders[i] >= orders[i + 1]) return false;
+  for (std::size_t i = 1; i < std::size(orders); ++i) {
+    if (orders[i - 1] >= orders[i]) return false;
   }
   return true;
 }
@@ -37,6 +40,9 @@ constexpr bool in_order() {
 template <mesh_axis... Axes>
 class mesh {
   static_assert(all_different<Axes...>, "mesh: an axis is named twice; name each axis once");
+  static_assert(detail::no_axis_and_its_part<Axes...>,
+                "mesh: an axis stands beside one of its own parts; name the flat axis alone, or "
+                "its two parts");
   static_assert(detail::in_order<Axes...>(),
                 "mesh: the axes are out of order; name them from slow to fast links: pipeline, "
                 "data, expert, context, tensor");
@@ -48,16 +54,29 @@ class mesh {
   constexpr mesh() noexcept { extents_.fill(1); }
 
   /// A mesh of the extents given, seen from `rank`. Throws bad_request when an extent is not
-  /// positive or the rank is not in the mesh.
+  /// positive, their product is too large for an int, or the rank is not in the mesh.
   constexpr explicit mesh(std::array<int, dimensions> extents, int rank = 0)
       : extents_(extents), rank_(rank) {
     for (int extent : extents_) {
       if (extent < 1) require(false, "mesh: an extent is ", extent, "; every extent is at least 1");
     }
-    if (rank < 0 || rank >= size()) {
-      require(false, "mesh: rank ", rank, " is not among the ", size(), " ranks of the mesh");
+    std::int64_t ranks = 1;
+    for (int extent : extents_) {
+      ranks *= extent;
+      if (ranks > std::numeric_limits<int>::max()) {
+        require(false, "mesh: the product of the extents is more than ",
+                std::numeric_limits<int>::max(), " ranks; use smaller extents");
+      }
+    }
+    if (rank < 0 || rank >= ranks) {
+      require(false, "mesh: rank ", rank, " is not among the ", ranks, " ranks of the mesh");
     }
   }
+
+  /// The same from a list in braces, `mesh<axis::data, axis::tensor>({2, 4})`. It has an overload
+  /// of its own because nvcc rewrites the call, and the host compiler does not take the array's.
+  constexpr explicit mesh(const int (&extents)[dimensions == 0 ? 1 : dimensions], int rank = 0)
+      : mesh(as_array(extents), rank) {}
 
   /// The same mesh, seen from another rank.
   constexpr mesh seen_from(int rank) const { return mesh(extents_, rank); }
@@ -131,6 +150,12 @@ class mesh {
   friend constexpr bool operator==(const mesh& a, const mesh& b) noexcept = default;
 
  private:
+  static constexpr std::array<int, dimensions> as_array(const int* extents) noexcept {
+    std::array<int, dimensions> all{};
+    for (std::size_t i = 0; i < dimensions; ++i) all[i] = extents[i];
+    return all;
+  }
+
   std::array<int, dimensions> extents_{};
   int rank_ = 0;
 };

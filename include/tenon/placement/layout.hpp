@@ -49,7 +49,7 @@ class layout {
             now.extent(), " indices lie on ", now.parts(), " ranks of ", Axis::name);
     layout changed = *this;
     changed.custom_[axis_index<Axis>()] = std::move(other);
-    changed.is_custom_[axis_index<Axis>()] = true;
+    changed.is_custom_[axis_index<Axis>()] = !changed.partition_on<Axis>().is_balanced();
     changed.find_regions();
     return changed;
   }
@@ -144,6 +144,10 @@ class layout {
         region& now = regions_[Dims::template position<typename held::dim>];
         if (!is_custom_[i]) {
           custom_[i] = partition::balanced(now.size, grid_.template extent<A>());
+        } else if (custom_[i].extent() != now.size) {
+          require(false, "layout: the partition on ", A::name, " divides ", custom_[i].extent(),
+                  " indices where the outer axes leave ", now.size,
+                  "; give the partitions from the outer axis to the inner, for this rank");
         }
         const region piece = custom_[i].of(grid_.template coordinate<A>());
         now = {now.begin + piece.begin, piece.size};

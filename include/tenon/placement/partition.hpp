@@ -33,8 +33,12 @@ class partition {
  public:
   constexpr partition() = default;
 
-  /// 5 over 4 are 2, 1, 1, 1.
+  /// 5 over 4 are 2, 1, 1, 1. Throws bad_request for a negative extent or no parts.
   static constexpr partition balanced(std::int64_t extent, int parts) {
+    if (extent < 0 || parts < 1) {
+      require(false, "partition: ", extent, " indices cannot be divided into ", parts,
+              " parts; use an extent of zero or more and at least one part");
+    }
     partition p;
     p.extent_ = extent;
     p.parts_ = parts;
@@ -62,6 +66,7 @@ class partition {
 
   /// The regions given, one a rank. They may overlap; each must lie within the extent.
   static constexpr partition of_regions(std::int64_t extent, std::vector<region> regions) {
+    require(!regions.empty(), "partition: no region was given; give one for each rank");
     for (const region& r : regions) {
       require(r.begin >= 0 && r.size >= 0 && r.end() <= extent, "partition: a region of ", r.size,
               " at ", r.begin, " does not lie within ", extent);

@@ -46,6 +46,9 @@ template <class... Ons>
 struct placement {
   static_assert(all_different<typename Ons::axis...>,
                 "placement: an axis is named twice; give each axis one state");
+  static_assert(detail::no_axis_and_its_part<typename Ons::axis...>,
+                "placement: an axis stands beside one of its own parts; name the flat axis alone, "
+                "or its two parts");
   static_assert(detail::in_order<typename Ons::axis...>(),
                 "placement: the axes are out of order; name them as the mesh does: pipeline, data, "
                 "expert, context, tensor");
@@ -124,7 +127,11 @@ struct with_state<constant<P>, A, S> {
 };
 
 template <class P>
-struct gradient_placement;
+struct gradient_placement {
+  static_assert(always_false<P>,
+                "gradient: this is no placement of values with a gradient; a constant has none");
+  using type = void;
+};
 template <class... Ons>
 struct gradient_placement<placement<Ons...>> {
   static_assert((!std::is_void_v<gradient_state<typename Ons::held>> && ...),

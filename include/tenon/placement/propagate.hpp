@@ -97,8 +97,21 @@ constexpr auto sum_on_axis() {
   }
 }
 
+// What two constants give is constant.
+template <bool Marked, class P>
+using constant_if = typename std::conditional_t<Marked, std::type_identity<constant<P>>,
+                                                std::type_identity<P>>::type;
+
 template <class P, class Q>
 inline constexpr bool same_mesh = std::is_same_v<typename P::mesh_type, typename Q::mesh_type>;
+
+// Every letter of a product is in the result, or in both operands and contracted.
+template <class DA, class DB, class DO>
+inline constexpr bool no_letter_lost = false;
+template <class... As, class... Bs, class DO>
+inline constexpr bool no_letter_lost<dims<As...>, dims<Bs...>, DO> =
+    ((DO::template has<As> || dims<Bs...>::template has<As>)&&...) &&
+    ((DO::template has<Bs> || dims<As...>::template has<Bs>)&&...);
 
 // The conflicts of all axes, so that each kind has a sentence of its own.
 template <class... Outcomes>
@@ -113,16 +126,18 @@ struct product_outcomes;
 template <class DA, class PA, class DB, class PB, class DO, class... Axes>
 struct product_outcomes<DA, PA, DB, PB, DO, mesh<Axes...>> {
   template <class X>
+  using asked_first = as_asked<is_constant<PA>, state_on_t<PA, X>, state_on_t<PB, X>>;
+  template <class X>
   using on_axis =
-      decltype(product_on_axis<DA, as_asked<is_constant<PA>, state_on_t<PA, X>, state_on_t<PB, X>>,
-                               DB, as_asked<is_constant<PB>, state_on_t<PB, X>, state_on_t<PA, X>>,
-                               DO>());
+      decltype(product_on_axis<DA, asked_first<X>, DB,
+                               as_asked<is_constant<PB>, state_on_t<PB, X>, asked_first<X>>, DO>());
   using found = conflicts<on_axis<Axes>...>;
   // Not a placement where there are conflicts: the sentences come first.
   template <class X>
   using state_or_replicated = std::conditional_t<std::is_void_v<typename on_axis<X>::type>,
                                                  replicated, typename on_axis<X>::type>;
-  using type = placement<on<Axes, state_or_replicated<Axes>>...>;
+  using type = constant_if<is_constant<PA> && is_constant<PB>,
+                           placement<on<Axes, state_or_replicated<Axes>>...>>;
 };
 
 template <class DA, class PA, class DB, class PB, class Mesh = typename PA::mesh_type>
@@ -131,15 +146,17 @@ template <class DA, class PA, class DB, class PB, class... Axes>
 struct sum_outcomes<DA, PA, DB, PB, mesh<Axes...>> {
   static constexpr bool either = is_constant<PA> || is_constant<PB>;
   template <class X>
+  using asked_first = as_asked<is_constant<PA>, state_on_t<PA, X>, state_on_t<PB, X>>;
+  template <class X>
   using on_axis =
-      decltype(sum_on_axis<DA, as_asked<is_constant<PA>, state_on_t<PA, X>, state_on_t<PB, X>>, DB,
-                           as_asked<is_constant<PB>, state_on_t<PB, X>, state_on_t<PA, X>>,
-                           either>());
+      decltype(sum_on_axis<DA, asked_first<X>, DB,
+                           as_asked<is_constant<PB>, state_on_t<PB, X>, asked_first<X>>, either>());
   using found = conflicts<on_axis<Axes>...>;
   template <class X>
   using state_or_replicated = std::conditional_t<std::is_void_v<typename on_axis<X>::type>,
                                                  replicated, typename on_axis<X>::type>;
-  using type = placement<on<Axes, state_or_replicated<Axes>>...>;
+  using type = constant_if<is_constant<PA> && is_constant<PB>,
+                           placement<on<Axes, state_or_replicated<Axes>>...>>;
 };
 
 }  // namespace detail
@@ -154,8 +171,13 @@ template <class DA, class PA, class DB, class PB, class DO>
 struct product_placement {
   static_assert(detail::same_mesh<PA, PB>,
                 "product: the operands name different axes; both must name every axis of one mesh");
+  static_assert(cuts_only<PA, DA> && cuts_only<PB, DB>,
+                "product: an axis cuts a dim that the operand does not have; cut one of its dims");
   static_assert(dims_among<DO, joined_dims_t<DA, dims_without_t<DB, DA>>>,
                 "product: the result has a dim that neither operand has; take one of theirs");
+  static_assert(detail::no_letter_lost<DA, DB, DO>,
+                "product: a dim of one operand alone is not in the result; only a dim of both is "
+                "summed over");
   using outcomes = detail::product_outcomes<DA, PA, DB, PB, DO>;
   static_assert(
       !outcomes::found::template any<detail::conflict::invariant_meets_other>,
@@ -180,6 +202,8 @@ template <class DA, class PA, class DB, class PB>
 struct sum_placement {
   static_assert(detail::same_mesh<PA, PB>,
                 "sum: the terms name different axes; both must name every axis of one mesh");
+  static_assert(cuts_only<PA, DA> && cuts_only<PB, DB>,
+                "sum: an axis cuts a dim that the term does not have; cut one of its dims");
   static_assert(
       dims_among<DB, DA>,
       "sum: the second term has a dim that the first has not; its dims must be among them");
@@ -202,13 +226,15 @@ using sum_placement_t = typename sum_placement<DA, PA, DB, PB>::type;
 
 /// A product of these operands follows the contraction rule.
 template <class DA, class PA, class DB, class PB, class DO>
-concept can_multiply =
-    detail::same_mesh<PA, PB> && detail::product_outcomes<DA, PA, DB, PB, DO>::found::none_at_all;
+concept can_multiply = detail::same_mesh<PA, PB> && cuts_only<PA, DA> && cuts_only<PB, DB> &&
+    dims_among<DO, joined_dims_t<DA, dims_without_t<DB, DA>>> &&
+    detail::no_letter_lost<DA, DB, DO> &&
+    detail::product_outcomes<DA, PA, DB, PB, DO>::found::none_at_all;
 
 /// These terms may be added.
 template <class DA, class PA, class DB, class PB>
-concept can_add = detail::same_mesh<PA, PB> && dims_among<DB, DA> &&
-    detail::sum_outcomes<DA, PA, DB, PB>::found::none_at_all;
+concept can_add = detail::same_mesh<PA, PB> && cuts_only<PA, DA> && cuts_only<PB, DB> &&
+    dims_among<DB, DA> && detail::sum_outcomes<DA, PA, DB, PB>::found::none_at_all;
 
 /// A function that is not linear may be applied element by element.
 template <class P>

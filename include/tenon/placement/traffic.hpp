@@ -75,6 +75,11 @@ constexpr std::string_view move_name(spread<Axis, D>) {
 }
 
 template <class Move>
+inline constexpr bool is_spread = false;
+template <class Axis, class D>
+inline constexpr bool is_spread<spread<Axis, D>> = true;
+
+template <class Move>
 struct axis_of_move;
 template <template <class...> class Move, class Axis, class... Rest>
 struct axis_of_move<Move<Axis, Rest...>> {
@@ -108,8 +113,6 @@ template <class Move>
 inline constexpr std::string_view name_of_move = detail::move_name(Move{});
 
 namespace detail {
-
-constexpr std::int64_t without_own(std::int64_t all, std::int64_t own) { return all - own; }
 
 // The elements of `before` that this rank sends (or receives) at the least. See elements_moved.
 template <class A, class Op, class D, class P>
@@ -152,6 +155,8 @@ constexpr std::int64_t priced(all_to_all<A, From, To>, const layout<D, P>& befor
 /// spread is priced by `elements_spread`.
 template <class Move, class Dims, class Placement>
 constexpr std::int64_t elements_moved(const layout<Dims, Placement>& before) {
+  static_assert(!detail::is_spread<Move>,
+                "traffic: the price of a spread depends on the regions used; ask elements_spread");
   if constexpr (communicates<Move>) {
     return detail::priced(Move{}, before);
   } else {
