@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "tenon/communicate/mpi/pieces.hpp"
+
+namespace tenon::inline v0 {
+
+/// How an MPI transport is set.
+struct mpi_options {
+  std::int64_t count_limit = INT32_MAX;  ///< elements that one MPI call may count
+};
+
+/// Ranks that are processes under MPI, with tensors in host memory. It owns a duplicate of the
+/// communicator it was given, so nothing of the user's can meet its messages. A blocking call is
+/// the plain MPI call when MPI's int can count it, pieces otherwise.
+/// Thread-safety: none; used by the thread that may call MPI.
+class mpi_transport final : public transport {
+ public:
+  /// Collective: a transport over all ranks of `users`.
+  static std::unique_ptr<mpi_transport> duplicate_of(MPI_Comm users, mpi_options options = {}) {
+    require(options.count_limit >= 1 && options.count_limit <= INT32_MAX, "mpi: a count limit of ",
+            options.count_limit, " was asked for; MPI counts from 1 to ", INT32_MAX);
+    MPI_Comm own = MPI_COMM_NULL;
+    const int code = MPI_Comm_dup(users, &own);
+    request r;
+    r.call = collective::split;
+    r.axis = "all";
+    detail::check_mpi(code, r, 0, 1);
+    return std::unique_ptr<mpi_transport>(new mpi_transport(own, options));
+  }
+  ~mpi_transport() override {
+    int over = 0;
+    MPI_Finalized(&over);
+    if (over == 0 && group_.handle != MPI_COMM_NULL) MPI_Comm_free(&group_.handle);
+  }
+
+  MPI_Comm handle() const noexcept { return group_.handle; }
+
+  std::unique_ptr<transport> split(int color, int key) override {
+    request r;
+    r.call = collective::split;
+    r.axis = "of a split";
+    const watchdog::watch watched(r, rank(), size(), group_.timeout);
+    MPI_Comm part = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_split(group_.handle, color, key, &part), r, rank(), size());
+    mpi_options options;
+    options.count_limit = group_.limit;
+    std::unique_ptr<mpi_transport> made(new mpi_transport(part, options));
+    made->set_timeout(group_.timeout);
+    return made;
+  }
+
+  pending start(const request& call) override {
+    return pending(std::make_unique<detail::mpi_pieces>(group_, call));
+  }
+
+  void run(const request& r) override {
+    if (!plain(r)) return start(r).wait();
+    const watchdog::watch watched(r, rank(), size(), group_.timeout);
+    detail::check_mpi(run_plain(r), r, rank(), size());
+  }
+
+  void set_timeout(double seconds) override { group_.timeout = std::max(seconds, 0.0); }
+
+ private:
+  mpi_transport(MPI_Comm own, mpi_options options)
+      : transport(rank_in(own), size_of(own)), group_{own, rank(), size(), options.count_limit, 0} {
+    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  }
+  static int rank_in(MPI_Comm group) {
+    int rank = 0;
+    MPI_Comm_rank(group, &rank);
+    return rank;
+  }
+  static int size_of(MPI_Comm group) {
+    int size = 1;
+    MPI_Comm_size(group, &size);
+    return size;
+  }
+
+  /// True when one blocking MPI call does it. Every rank must come to the same answer.
+  bool plain(const request& r) const {
+    switch (r.call) {
+      case collective::barrier:
+        return true;
+      case collective::all_to_all:
+        return r.global_count != varies && r.global_count <= group_.limit && r.from != r.to;
+      case collective::reduce_scatter:
+      case collective::all_gather:
+      case collective::broadcast:
+      case collective::all_reduce:
+        return global_count_of(r) > 0 && global_count_of(r) <= group_.limit;
+      case collective::send:
+        return r.count <= group_.limit;
+      case collective::receive:  // counts what came
+      case collective::split:
+        return false;
+    }
+    return false;
+  }
+
+  int run_plain(const request& r) {
+    using namespace detail;
+    const MPI_Datatype type = mpi_type(r.element);
+    const int count = static_cast<int>(r.count);
+    const MPI_Comm group = group_.handle;
+    switch (r.call) {
+      case collective::barrier:
+        return MPI_Barrier(group);
+      case collective::broadcast:
+        return MPI_Bcast(r.to, count, type, r.peer, group);
+      case collective::all_reduce:
+        return MPI_Allreduce(r.from == r.to ? MPI_IN_PLACE : r.from, r.to, count, type,
+                             mpi_operation(r), group);
+      case collective::all_gather:
+        return all_gather(r, type);
+      case collective::reduce_scatter:
+        return reduce_scatter(r, type);
+      case collective::all_to_all: {
+        const mpi_counts from(r.from_counts), to(r.to_counts);
+        return MPI_Alltoallv(r.from, from.counts.data(), from.displacements.data(), type, r.to,
+                             to.counts.data(), to.displacements.data(), type, group);
+      }
+      case collective::send:
+        return MPI_Send(r.from, count, type, r.peer, r.tag, group);
+      case collective::receive:
+      case collective::split:
+        break;
+    }
+    return MPI_SUCCESS;
+  }
+
+  int all_gather(const request& r, MPI_Datatype type) {
+    using namespace detail;
+    const auto me = static_cast<std::size_t>(rank());
+    const void* own = at(r.to, sum_of(r.to_counts.first(me)), r.element);
+    const void* from = r.from == own ? MPI_IN_PLACE : r.from;
+    const int count = static_cast<int>(r.to_counts[me]);
+    if (std::ranges::adjacent_find(r.to_counts, std::ranges::not_equal_to{}) == r.to_counts.end()) {
+      return MPI_Allgather(from, count, type, r.to, count, type, group_.handle);
+    }
+    const mpi_counts to(r.to_counts);
+    return MPI_Allgatherv(from, count, type, r.to, to.counts.data(), to.displacements.data(), type,
+                          group_.handle);
+  }
+
+  int reduce_scatter(const request& r, MPI_Datatype type) {
+    using namespace detail;
+    const auto me = static_cast<std::size_t>(rank());
+    const std::int64_t before = sum_of(r.from_counts.first(me));
+    const bool in_place = r.to == at(r.from, before, r.element);
+    // In place, MPI puts the result at the beginning of the input.
+    void* const to = in_place ? at(r.to, -before, r.element) : static_cast<std::byte*>(r.to);
+    const mpi_counts from(r.from_counts);
+    const int code = MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : r.from, to, from.counts.data(),
+                                        type, mpi_operation(r), group_.handle);
+    if (code == MPI_SUCCESS && in_place) copy_elements(r.to, to, r.from_counts[me], r.element);
+    return code;
+  }
+
+  detail::mpi_group group_;
+};
+
+}  // namespace tenon::inline v0

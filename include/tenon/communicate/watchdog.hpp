@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tenon/base/log.hpp"
+#include "tenon/communicate/call.hpp"
+
+namespace tenon::inline v0 {
+
+/// Watches the calls that wait for other ranks, where the transport itself cannot stop waiting
+/// (MPI). When a call takes longer than its timeout, the handler gets one sentence that names rank,
+/// axis, call, step and the seconds waited; without a handler the sentence is logged. A program's
+/// handler prints it and leaves by std::_Exit(4): a thread inside MPI cannot be woken. The watching
+/// thread starts with the first watched call and costs nothing between its looks.
+/// Thread-safety: all members may be called from any thread.
+class watchdog {
+ public:
+  using handler = std::function<void(const std::string& sentence)>;
+
+  static watchdog& of_this_process() {
+    static watchdog dog;
+    return dog;
+  }
+  ~watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  watchdog(const watchdog&) = delete;
+  watchdog& operator=(const watchdog&) = delete;
+
+  void set_handler(handler on_timeout) {
+    const std::lock_guard lock(mutex_);
+    on_timeout_ = std::move(on_timeout);
+  }
+
+  /// Watches one call while it lives. The request must stay; a timeout of 0 watches nothing.
+  class watch {
+   public:
+    watch(const request& call, int rank, int size, double timeout)
+        : call_(call), rank_(rank), size_(size), timeout_(timeout) {
+      if (timeout_ > 0) place_ = of_this_process().add(*this);
+    }
+    ~watch() {
+      if (timeout_ > 0) of_this_process().remove(place_);
+    }
+    watch(const watch&) = delete;
+    watch& operator=(const watch&) = delete;
+
+   private:
+    friend class watchdog;
+    const request& call_;
+    int rank_;
+    int size_;
+    double timeout_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+    bool told_ = false;
+    std::list<watch*>::iterator place_;
+  };
+
+ private:
+  watchdog() = default;
+
+  std::list<watch*>::iterator add(watch& call) {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { look(); });
+    // The thread sleeps for as long as the shortest timeout so far allows.
+    if (call.timeout_ < shortest_) {
+      shortest_ = call.timeout_;
+      wake_.notify_all();
+    }
+    return calls_.insert(calls_.end(), &call);
+  }
+  void remove(std::list<watch*>::iterator place) {
+    const std::lock_guard lock(mutex_);
+    calls_.erase(place);
+  }
+
+  void look() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      wake_.wait_for(lock, std::chrono::duration<double>(std::clamp(shortest_ / 8, 0.005, 1.0)));
+      for (watch* call : calls_) {
+        const std::chrono::duration<double> waited =
+            std::chrono::steady_clock::now() - call->begin_;
+        if (call->told_ || waited.count() < call->timeout_) continue;
+        call->told_ = true;
+        const std::string sentence = joined(
+            "rank ", call->rank_, " of ", described_group(call->call_.axis, call->size_),
+            " has waited ", static_cast<std::int64_t>(waited.count() + 0.5), " s at step ",
+            call->call_.step, " in ", described(call->call_),
+            ": another rank of this axis stays away; look at what the others print, or allow more "
+            "with --timeout");
+        // Under the lock: so the call, and what it points to, is still there.
+        if (on_timeout_) {
+          on_timeout_(sentence);
+        } else {
+          log(log_level::error, sentence);
+        }
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::list<watch*> calls_;
+  std::thread thread_;
+  handler on_timeout_;
+  double shortest_ = 1e9;
+  bool stopping_ = false;
+};
+
+}  // namespace tenon::inline v0
