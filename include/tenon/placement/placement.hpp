@@ -102,38 +102,38 @@ using states_of_t = typename states_of<P>::type;
 namespace detail {
 
 template <class A, class P>
-struct state_on;
+struct find_state;
 template <class A>
-struct state_on<A, placement<>> {
+struct find_state<A, placement<>> {
   using type = void;
 };
 template <class A, class First, class... Rest>
-struct state_on<A, placement<First, Rest...>> {
+struct find_state<A, placement<First, Rest...>> {
   using type = typename std::conditional_t<std::is_same_v<A, typename First::axis>,
                                            std::type_identity<typename First::held>,
-                                           state_on<A, placement<Rest...>>>::type;
+                                           find_state<A, placement<Rest...>>>::type;
 };
 
 template <class P, class A, class S>
-struct with_state;
+struct change_state;
 template <class... Ons, class A, class S>
-struct with_state<placement<Ons...>, A, S> {
+struct change_state<placement<Ons...>, A, S> {
   using type =
       placement<std::conditional_t<std::is_same_v<A, typename Ons::axis>, on<A, S>, Ons>...>;
 };
 template <class P, class A, class S>
-struct with_state<constant<P>, A, S> {
-  using type = constant<typename with_state<P, A, S>::type>;
+struct change_state<constant<P>, A, S> {
+  using type = constant<typename change_state<P, A, S>::type>;
 };
 
 template <class P>
-struct gradient_placement {
+struct gradients_of {
   static_assert(always_false<P>,
                 "gradient: this is no placement of values with a gradient; a constant has none");
   using type = void;
 };
 template <class... Ons>
-struct gradient_placement<placement<Ons...>> {
+struct gradients_of<placement<Ons...>> {
   static_assert((!std::is_void_v<gradient_state<typename Ons::held>> && ...),
                 "gradient: a maximum or log_sum_exp over ranks has no gradient; only the sum has");
   using type = placement<on<typename Ons::axis, gradient_state<typename Ons::held>>...>;
@@ -146,18 +146,18 @@ template <class P, mesh_axis A>
 struct state_on {
   static_assert(states_of_t<P>::template names<A>,
                 "placement: this axis is not named; use an axis of the tensor's mesh");
-  using type = typename detail::state_on<A, states_of_t<P>>::type;
+  using type = typename detail::find_state<A, states_of_t<P>>::type;
 };
 template <class P, mesh_axis A>
 using state_on_t = typename state_on<P, A>::type;
 
 /// The same placement with another state on one axis.
 template <class P, mesh_axis A, state S>
-using with_state = typename detail::with_state<P, A, S>::type;
+using with_state = typename detail::change_state<P, A, S>::type;
 
 /// The placement of the gradient of a tensor that is placed by `P`.
 template <class P>
-using gradient_placement = typename detail::gradient_placement<P>::type;
+using gradient_placement = typename detail::gradients_of<P>::type;
 
 /// True when some axis holds a sum that is still to be done.
 template <class P>

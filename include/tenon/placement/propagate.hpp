@@ -247,11 +247,11 @@ concept whole_along = !any_partial<P> && !any_cut_of<P, D>;
 namespace detail {
 
 template <class S, class D>
-struct partner_state {
+struct partner_of_state {
   using type = S;
 };
 template <class Dim, class D>
-struct partner_state<sharded<Dim>, D> {
+struct partner_of_state<sharded<Dim>, D> {
   using type = std::conditional_t<D::template has<Dim>, sharded<Dim>, replicated>;
 };
 
@@ -260,7 +260,7 @@ struct partner_state<sharded<Dim>, D> {
 /// The state that an operand of a sum or of a norm (a bias, a gain) must have beside a tensor in
 /// state `S`, and so the state of the parameter's use: `D` are the operand's own dims.
 template <state S, class D>
-using partner_state = typename detail::partner_state<S, D>::type;
+using partner_state = typename detail::partner_of_state<S, D>::type;
 
 namespace detail {
 

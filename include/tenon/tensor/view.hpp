@@ -24,21 +24,23 @@ struct matrix_view {
   constexpr bool contiguous() const noexcept { return stride == columns || rows < 2; }
 
   /// Rows begin .. begin+count-1.
-  constexpr matrix_view rows_from(std::int64_t begin, std::int64_t count) const {
+  matrix_view rows_from(std::int64_t begin, std::int64_t count) const {
     require(begin >= 0 && count >= 0 && begin + count <= rows, "matrix_view: rows ", begin, " to ",
             begin + count, " were asked for and there are ", rows, "; ask for a part of them");
     return {data == nullptr ? nullptr : data + begin * stride, count, columns, stride};
   }
   /// Columns begin .. begin+count-1, of all rows.
-  constexpr matrix_view columns_from(std::int64_t begin, std::int64_t count) const {
+  matrix_view columns_from(std::int64_t begin, std::int64_t count) const {
     require(begin >= 0 && count >= 0 && begin + count <= columns, "matrix_view: columns ", begin,
             " to ", begin + count, " were asked for and there are ", columns,
             "; ask for a part of them");
     return {data == nullptr ? nullptr : data + begin, rows, count, stride};
   }
 
-  constexpr operator matrix_view<const T>() const noexcept  // NOLINT: only adds const
-      requires(!std::is_const_v<T>) {
+  /// A view that may write serves where one that only reads is asked for.
+  template <class Read>
+  requires(std::is_same_v<Read, const T> && !std::is_const_v<T>) constexpr
+  operator matrix_view<Read>() const noexcept {  // NOLINT: only adds const
     return {data, rows, columns, stride};
   }
 };

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tenon::inline v0::detail {
+
+/// A box of indices inside a row-major array: the array's extents, and where the box begins.
+template <std::size_t N>
+struct block_in {
+  std::array<std::int64_t, N> extents;
+  std::array<std::int64_t, N> begin;
+};
+
+/// Visits the box of `size` in two arrays as runs that are contiguous in both:
+/// f(offset in a, offset in b, length).
+template <std::size_t N, class F>
+void for_each_run(const block_in<N>& a, const block_in<N>& b,
+                  const std::array<std::int64_t, N>& size, F&& f) {
+  std::int64_t all = 1;
+  for (std::int64_t s : size) all *= s;
+  if (all == 0) return;
+  // The trailing dims that are whole in both arrays make one run with the dim before them.
+  std::size_t inner = N;
+  std::int64_t length = 1;
+  while (inner > 0) {
+    --inner;
+    length *= size[inner];
+    if (size[inner] != a.extents[inner] || size[inner] != b.extents[inner]) break;
+  }
+  const auto offset = [](const block_in<N>& where, const std::array<std::int64_t, N>& index) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < N; ++d) at = at * where.extents[d] + where.begin[d] + index[d];
+    return at;
+  };
+  std::array<std::int64_t, N> index{};
+  while (true) {
+    f(offset(a, index), offset(b, index), length);
+    std::size_t d = inner;
+    while (d > 0) {
+      --d;
+      if (++index[d] < size[d]) break;
+      index[d] = 0;
+      if (d == 0) return;
+    }
+    if (inner == 0) return;
+  }
+}
+
+/// to[box] = from[box].
+template <class T, std::size_t N>
+void copy_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
+                const std::array<std::int64_t, N>& size) {
+  for_each_run(to_block, from_block, size,
+               [=](std::int64_t t, std::int64_t f, std::int64_t length) {
+                 std::memcpy(static_cast<void*>(to + t), from + f,
+                             static_cast<std::size_t>(length) * sizeof(T));
+               });
+}
+
+/// to[box] += from[box], in the element's own arithmetic (bf16: in fp32, rounded).
+template <class T, std::size_t N>
+void add_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
+               const std::array<std::int64_t, N>& size) {
+  for_each_run(to_block, from_block, size,
+               [=](std::int64_t t, std::int64_t f, std::int64_t length) {
+                 for (std::int64_t i = 0; i < length; ++i) to[t + i] = T(to[t + i] + from[f + i]);
+               });
+}
+
+}  // namespace tenon::inline v0::detail
