@@ -47,7 +47,7 @@ struct dropout {
     random_stream stream;
     std::int64_t start;
     std::uint32_t least;  // the smallest 24-bit number that is kept
-    float factor;
+    double factor;
     template <class V>
     TENON_BOTH V operator()(V value, std::int64_t column) const {
       // The same as stream.uniform(index) >= p, on integers.
@@ -56,7 +56,7 @@ struct dropout {
     }
   };
   TENON_BOTH bound at_row(std::int64_t row) const {
-    return {stream, where.row_start(row), threshold(p), 1.0F / (1.0F - p)};
+    return {stream, where.row_start(row), threshold(p), 1 / (1 - static_cast<double>(p))};
   }
 
   /// uniform >= p is the same as its 24 bits >= this: the smallest integer that is not below

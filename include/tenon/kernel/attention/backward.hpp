@@ -62,7 +62,7 @@ void score_gradients_of_row(const host_team& team, W* scores, W* gradients, std:
                             const attention_dropout& dropping, std::int64_t start) {
   if (dropping.p > 0) {
     const dropout::bound mask{dropping.stream, start, dropout::threshold(dropping.p),
-                              1.0F / (1.0F - dropping.p)};
+                              1 / (1 - static_cast<double>(dropping.p))};
     team.for_each(seen, [=](std::int64_t j) {
       const W share = exponential(scores[j] - log_sum_exp);
       const W kept = mask(W{1}, j);

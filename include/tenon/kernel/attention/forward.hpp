@@ -73,7 +73,7 @@ template <class W>
 void drop_row(const host_team& team, W* row, std::int64_t seen, const attention_dropout& dropping,
               std::int64_t start) {
   const dropout::bound mask{dropping.stream, start, dropout::threshold(dropping.p),
-                            1.0F / (1.0F - dropping.p)};
+                            1 / (1 - static_cast<double>(dropping.p))};
   team.for_each(seen, [=](std::int64_t j) { row[j] = mask(row[j], j); });
 }
 
