@@ -244,8 +244,7 @@ class typed_values {
       refuse(joined(each.name, " was given ", times, " times; once is allowed; type ", each.name,
                     " ", each.example));
     }
-    refuse(joined(each.name, " was given no value; it takes ", each.value, "; type ", each.name,
-                  " ", each.example));
+    refuse_without_value(each);
   }
   refuse(joined("the flags cannot be read (", said, "); type --help to see them"));
 }
@@ -304,7 +303,7 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   // Each value is in order by itself; from here on, what they are together.
   run.shape = tenon::completed(run.shape);
   tenon::check(run.shape);
-  run.strategy = tenon::layout(run.strategy, ranks);
+  run.strategy = tenon::laid_out(run.strategy, ranks);
   if (run.microbatch == 0) {
     run.microbatch = run.batch / run.strategy.data + (run.batch % run.strategy.data != 0 ? 1 : 0);
   }

@@ -110,7 +110,7 @@ inline constexpr int policies_of_kind = (0 + ... +
 /// order, each kind at most once.
 ///
 ///   using plan = strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>;
-///   layout(plan::values(), ranks);                 // the same check that the flags go through
+///   laid_out(plan::values(), ranks);                 // the same check that the flags go through
 ///
 /// What no policy fixes keeps its default, or the value that the run gives: `plan::over(flags)`.
 /// Thread-safety: no state.
@@ -153,7 +153,7 @@ constexpr std::int64_t ranks_needed(const run_strategy& run) noexcept {
 
 /// The strategy with its open extent filled in for a run of `ranks` ranks. Throws bad_request with
 /// one sentence when an extent is not positive or the product of the extents is not `ranks`.
-constexpr run_strategy layout(run_strategy run, int ranks) {
+constexpr run_strategy laid_out(run_strategy run, int ranks) {
   if (run.data < 0 || run.tensor < 1) {
     require(false, "the strategy ", extents_text(run),
             " has an extent that is not positive; every extent is at least 1; type --data 1 "
@@ -173,7 +173,7 @@ constexpr run_strategy layout(run_strategy run, int ranks) {
   return run;
 }
 
-/// The mesh of a strategy that `layout` has filled in, seen from `rank`.
+/// The mesh of a strategy that `laid_out` has filled in, seen from `rank`.
 constexpr mesh<axis::data, axis::tensor> mesh_of(const run_strategy& run, int rank) {
   return mesh<axis::data, axis::tensor>({run.data, run.tensor}, rank);
 }
