@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tenon/memory/buffer.hpp"
+#include "tenon/memory/meter.hpp"

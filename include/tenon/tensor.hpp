@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tenon/tensor/copy_block.hpp"
+#include "tenon/tensor/random.hpp"
+#include "tenon/tensor/redistribute.hpp"
+#include "tenon/tensor/spread.hpp"
+#include "tenon/tensor/tensor.hpp"
+#include "tenon/tensor/view.hpp"
