@@ -4,6 +4,7 @@
 #include "tenon/base.hpp"
 #include "tenon/communicate.hpp"
 #include "tenon/communicate/mpi.hpp"
+#include "tenon/communicate/program.hpp"
 #include "tenon/kernel.hpp"
 #include "tenon/layer.hpp"
 #include "tenon/memory.hpp"

@@ -55,8 +55,8 @@ while IFS= read -r line; do
     *'<tenon/'* | *'"'*) complain "$file: write #include \"tenon/folder/name.hpp\", not: $what" ;;
     *'<mpi'*)
       case $file in
-        communicate/mpi.hpp | communicate/mpi/*) ;;
-        *) complain "$file includes $name: MPI belongs in communicate/mpi" ;;
+        communicate/mpi.hpp | communicate/mpi/* | communicate/program.hpp) ;;
+        *) complain "$file includes $name: MPI belongs in communicate/mpi and program" ;;
       esac
       ;;
     *'<cblas.h>'* | *'<omp.h>'*)
