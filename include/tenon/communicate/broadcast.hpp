@@ -21,7 +21,7 @@ pending broadcast(communicator& group, std::span<T> values, int root = 0,
   r.call = collective::broadcast;
   r.element = kind_of<T>;
   r.to = values.data();
-  r.count = detail::count_in(values);
+  r.count = static_cast<std::int64_t>(values.size());
   r.peer = root;
   return group.call(r, options, site);
 }

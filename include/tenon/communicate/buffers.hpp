@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "tenon/base/element.hpp"
 #include "tenon/communicate/communicator.hpp"
@@ -33,16 +34,26 @@ std::span<const T> elements_of(const buffer<T>& values) noexcept {
 
 namespace detail {
 
-template <class T>
-std::int64_t count_in(std::span<T> values) noexcept {
-  return static_cast<std::int64_t>(values.size());
-}
+/// The memory that a call reads or writes, without its type: what is checked and done is compiled
+/// once and not once an element.
+struct memory_view {
+  template <class T>
+  memory_view(std::span<T> values) noexcept  // NOLINT: a view of it
+      : data(const_cast<void*>(static_cast<const void*>(values.data()))),
+        count(static_cast<std::int64_t>(values.size())),
+        kind(kind_of<std::remove_const_t<T>>) {}
 
-/// In a run for shapes spans may be empty: nothing is checked then, and nothing touched.
+  void* data;
+  std::int64_t count;
+  element_kind kind;
+};
+
+/// In a run for shapes spans may be empty: sizes are not checked then, and nothing is touched.
 inline void require_counts(communicator& group, std::string_view call,
                            std::span<const std::int64_t> counts) {
-  require(std::ssize(counts) == group.size(), call, " on axis ", group.axis(), ": ", counts.size(),
-          " counts were given for ", group.size(), " ranks; give one count a rank");
+  require(std::ssize(counts) == group.size(), call, " on axis ", group.axis(), ": ",
+          std::ssize(counts), " counts were given for ", group.size(),
+          " ranks; give one count a rank");
   for (const std::int64_t count : counts) {
     require(count >= 0, call, " on axis ", group.axis(), ": a count is ", count,
             "; give zero or more");
@@ -52,8 +63,14 @@ inline void require_counts(communicator& group, std::string_view call,
 inline void require_size(communicator& group, std::string_view call, std::string_view what,
                          std::int64_t size, std::int64_t wanted) {
   require(shapes_only::active() || size == wanted, call, " on axis ", group.axis(), " rank ",
-          group.rank(), ": ", what, " has ", size, " elements and the counts say ", wanted,
-          "; make them equal");
+          group.rank(), ": ", what, " has ", size, " elements and ", wanted,
+          " are asked for; make them equal");
+}
+
+inline void require_whole_units(communicator& group, std::string_view call, std::int64_t count,
+                                reduction_kind reduction) {
+  require(count % unit_of(reduction) == 0, call, " on axis ", group.axis(), ": ", count,
+          " elements cut a pair; log_sum_exp merges pairs");
 }
 
 inline void require_partner(communicator& group, std::string_view call, int rank,
@@ -66,14 +83,26 @@ inline void require_partner(communicator& group, std::string_view call, int rank
 }
 
 /// Two memories that overlap without being the same would be spoiled half-way.
-inline void require_apart(communicator& group, std::string_view call, const void* a,
-                          std::int64_t a_bytes, const void* b, std::int64_t b_bytes,
-                          std::string_view allowed) {
-  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
-  const bool overlap = a_bytes > 0 && b_bytes > 0 && x < y + static_cast<std::uintptr_t>(b_bytes) &&
-                       y < x + static_cast<std::uintptr_t>(a_bytes);
+inline void require_apart(communicator& group, std::string_view call, const memory_view& a,
+                          const memory_view& b, std::string_view allowed) {
+  const auto x = reinterpret_cast<std::uintptr_t>(a.data);
+  const auto y = reinterpret_cast<std::uintptr_t>(b.data);
+  const auto size = [](const memory_view& m) {
+    return static_cast<std::uintptr_t>(m.count * bytes_of(m.kind));
+  };
+  const bool overlap = a.count > 0 && b.count > 0 && x < y + size(b) && y < x + size(a);
   require(shapes_only::active() || !overlap, call, " on axis ", group.axis(),
           ": input and result overlap; ", allowed);
+}
+
+/// The piece of a rank in a whole is its own part of it, or apart from it.
+inline void require_own_part(communicator& group, std::string_view call, const memory_view& piece,
+                             const memory_view& whole, std::span<const std::int64_t> counts) {
+  const auto me = static_cast<std::size_t>(group.rank());
+  require_size(group, call, "the piece", piece.count, counts[me]);
+  require_size(group, call, "the whole", whole.count, sum_of(counts));
+  if (piece.data == at(whole.data, sum_of(counts.first(me)), whole.kind)) return;
+  require_apart(group, call, piece, whole, "in place, the piece is its own part of the whole");
 }
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tenon/communicate/agreement.hpp"
+#include "tenon/communicate/checked_message.hpp"
 #include "tenon/communicate/ledger.hpp"
 #include "tenon/communicate/ordered_reduction.hpp"
 #include "tenon/communicate/transport.hpp"
@@ -79,7 +80,8 @@ class communicator {
       detail::run_on_one_rank(r);
       return {};
     }
-    if (r.call != collective::send && r.call != collective::receive) {
+    const bool group_call = r.call != collective::send && r.call != collective::receive;
+    if (group_call) {
       calls_.enter(r);
       if (options_.compare_every_call) calls_.compare(*group_, axis_, r.step);
     }
@@ -97,6 +99,14 @@ class communicator {
       }
       reduction->start();
       return pending(std::make_unique<timed_call>(pending(std::move(reduction)), row));
+    }
+    if (options_.compare_every_call && !group_call) {
+      pending message(std::make_unique<detail::checked_message>(*group_, r));
+      if (options.start_only) {
+        return pending(std::make_unique<timed_call>(std::move(message), row));
+      }
+      message.wait();
+      return {};
     }
     if (options.start_only) {
       return pending(std::make_unique<timed_call>(group_->start(r), row));

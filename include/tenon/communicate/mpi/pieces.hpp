@@ -253,14 +253,7 @@ class mpi_pieces final : public in_flight {
     moved_ = {};
     if (call_.call != collective::receive) return;
     for (std::size_t i = 0; i < expected_.size() && i < statuses_.size(); ++i) {
-      int got = 0;
-      check(MPI_Get_count(&statuses_[i], mpi_type(call_.element), &got));
-      if (got == expected_[i]) continue;
-      throw error(
-          error_kind::disagreement,
-          joined("rank ", group_.rank, " of ", described_group(axis_, group_.size), " at step ",
-                 call_.step, ": ", described(call_), " got ", got, " elements where it expects ",
-                 expected_[i], "; send and receive the same count"));
+      check_received(statuses_[i], expected_[i], call_, group_.rank, group_.size);
     }
     expected_.clear();
   }

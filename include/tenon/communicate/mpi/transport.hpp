@@ -97,8 +97,8 @@ class mpi_transport final : public transport {
       case collective::all_reduce:
         return global_count_of(r) > 0 && global_count_of(r) <= group_.limit;
       case collective::send:
+      case collective::receive:
         return r.count <= group_.limit;
-      case collective::receive:  // counts what came
       case collective::split:
         return false;
     }
@@ -129,7 +129,12 @@ class mpi_transport final : public transport {
       }
       case collective::send:
         return MPI_Send(r.from, count, type, r.peer, r.tag, group);
-      case collective::receive:
+      case collective::receive: {
+        MPI_Status status;
+        const int code = MPI_Recv(r.to, count, type, r.peer, r.tag, group, &status);
+        if (code == MPI_SUCCESS) check_received(status, count, r, rank(), size());
+        return code;
+      }
       case collective::split:
         break;
     }

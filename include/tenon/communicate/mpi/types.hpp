@@ -64,4 +64,16 @@ inline void check_mpi(int code, const request& r, int rank, int size) {
                                          "; look at what the other ranks print"));
 }
 
+/// Throws when a message is not as long as its receive says.
+inline void check_received(const MPI_Status& status, int expected, const request& r, int rank,
+                           int size) {
+  int got = 0;
+  check_mpi(MPI_Get_count(&status, mpi_type(r.element), &got), r, rank, size);
+  if (got == expected) return;
+  throw error(error_kind::disagreement,
+              joined("rank ", rank, " of ", described_group(r.axis, size), " at step ", r.step,
+                     ": ", described(r), " got ", got, " elements where it expects ", expected,
+                     "; send and receive the same count"));
+}
+
 }  // namespace tenon::inline v0::detail
