@@ -2,13 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "tenon/base/check.hpp"
-#include "tenon/base/text.hpp"
 #include "tenon/train/step_log.hpp"
 
 namespace tenon::inline v0 {
@@ -74,13 +72,11 @@ class progress {
     if (number.size() < total.size()) number.insert(0, total.size() - number.size(), ' ');
     const double share =
         record.step_seconds > 0 ? 100 * record.collective_seconds / record.step_seconds : 0;
-    const double rate = record.tokens_per_second;
-    const std::string tokens =
-        std::isfinite(rate) && rate < 1e18 ? grouped(std::llround(rate)) : "?";
     return joined("step ", number, "/", total, "  loss ", detail::decimals(record.loss, 4),
-                  "  gradient norm ", detail::decimals(record.gradient_norm, 3), "  ", tokens,
-                  " tokens/s  collectives ", detail::decimals(share, 1), " %  left ",
-                  human_seconds(seconds_left(record.step)), "\n");
+                  "  gradient norm ", detail::decimals(record.gradient_norm, 3), "  ",
+                  detail::decimals(record.tokens_per_second, 0), " tokens/s  collectives ",
+                  detail::decimals(share, 1), " %  left ", human_seconds(seconds_left(record.step)),
+                  "\n");
   }
 
   /// Writes the line of a step when one is due.

@@ -25,7 +25,7 @@ struct step_record {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double collective_seconds = 0;
-  std::vector<std::pair<std::string, std::int64_t>> bytes;  ///< axis -> of the busiest rank
+  std::vector<std::pair<std::string, std::int64_t>> bytes{};  ///< axis -> of the busiest rank
 
   friend bool operator==(const step_record&, const step_record&) = default;
 };
