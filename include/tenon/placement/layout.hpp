@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,30 @@
 #include "tenon/placement/placement.hpp"
 
 namespace tenon::inline v0 {
+
+namespace detail {
+
+// One partition for each axis. Not an array: g++ 12 copies and destroys arrays of values that hold
+// memory wrongly in constant expressions.
+template <std::size_t N>
+struct partitions {
+  partition first{};
+  partitions<N - 1> rest{};
+  constexpr partition& operator[](std::size_t i) noexcept { return i == 0 ? first : rest[i - 1]; }
+  constexpr const partition& operator[](std::size_t i) const noexcept {
+    return i == 0 ? first : rest[i - 1];
+  }
+  friend constexpr bool operator==(const partitions&, const partitions&) = default;
+};
+template <>
+struct partitions<1> {
+  partition only{};
+  constexpr partition& operator[](std::size_t) noexcept { return only; }
+  constexpr const partition& operator[](std::size_t) const noexcept { return only; }
+  friend constexpr bool operator==(const partitions&, const partitions&) = default;
+};
+
+}  // namespace detail
 
 /// Where one rank's piece of a tensor lies: the global shape, the mesh seen from the rank, and, on
 /// each axis that cuts a dim, the partition. No memory and no communication.
@@ -158,7 +183,7 @@ class layout {
   tenon::shape<Dims> global_{};
   mesh_type grid_{};
   std::array<region, Dims::size> regions_{};
-  std::array<partition, rank_axes> custom_{};
+  detail::partitions<std::max<std::size_t>(rank_axes, 1)> custom_{};
   std::array<bool, rank_axes> is_custom_{};
 };
 

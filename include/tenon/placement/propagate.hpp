@@ -265,9 +265,9 @@ using partner_state = typename detail::partner_of_state<S, D>::type;
 namespace detail {
 
 template <class P, class D>
-struct partner_placement;
+struct find_partner_placement;
 template <class... Ons, class D>
-struct partner_placement<placement<Ons...>, D> {
+struct find_partner_placement<placement<Ons...>, D> {
   using type = placement<on<typename Ons::axis, partner_state<typename Ons::held, D>>...>;
 };
 
@@ -276,6 +276,6 @@ struct partner_placement<placement<Ons...>, D> {
 /// The placement of a bias, a gain or a table of positions with dims `D` beside a tensor that is
 /// placed by `P`.
 template <class P, class D>
-using partner_placement = typename detail::partner_placement<P, D>::type;
+using partner_placement = typename detail::find_partner_placement<P, D>::type;
 
 }  // namespace tenon::inline v0

@@ -35,20 +35,20 @@ struct transfers {
 namespace detail {
 
 template <class... Lists>
-struct joined_transfers {
+struct join_transfers {
   using type = transfers<>;
 };
 template <class... Ts>
-struct joined_transfers<transfers<Ts...>> {
+struct join_transfers<transfers<Ts...>> {
   using type = transfers<Ts...>;
 };
 template <class... As, class... Bs, class... Rest>
-struct joined_transfers<transfers<As...>, transfers<Bs...>, Rest...> {
-  using type = typename joined_transfers<transfers<As..., Bs...>, Rest...>::type;
+struct join_transfers<transfers<As...>, transfers<Bs...>, Rest...> {
+  using type = typename join_transfers<transfers<As..., Bs...>, Rest...>::type;
 };
 
 template <class Move, class E, class D, class P>
-struct one_transfer {
+struct list_transfer {
   using type =
       std::conditional_t<communicates<Move>, transfers<transfer<Move, E, D, P>>, transfers<>>;
 };
@@ -80,20 +80,20 @@ template <class Axis, class D>
 inline constexpr bool is_spread<spread<Axis, D>> = true;
 
 template <class Move>
-struct axis_of_move;
+struct find_axis_of_move;
 template <template <class...> class Move, class Axis, class... Rest>
-struct axis_of_move<Move<Axis, Rest...>> {
+struct find_axis_of_move<Move<Axis, Rest...>> {
   using type = Axis;
 };
 
 }  // namespace detail
 
 template <class... Lists>
-using joined_transfers = typename detail::joined_transfers<Lists...>::type;
+using joined_transfers = typename detail::join_transfers<Lists...>::type;
 
 /// The list of one transfer, or of none when the move is local.
 template <class Move, class E, class D, class P>
-using one_transfer = typename detail::one_transfer<Move, E, D, P>::type;
+using one_transfer = typename detail::list_transfer<Move, E, D, P>::type;
 
 /// The bare moves of a list of transfers.
 template <class Transfers>
@@ -106,7 +106,7 @@ template <class Transfers>
 using traffic_of_t = typename traffic_of<Transfers>::type;
 
 template <class Move>
-using axis_of_move = typename detail::axis_of_move<Move>::type;
+using axis_of_move = typename detail::find_axis_of_move<Move>::type;
 
 /// "all_reduce", "all_gather", ...: as the ledger names the collective.
 template <class Move>
