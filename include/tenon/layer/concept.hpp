@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tenon/layer/context.hpp"
+#include "tenon/placement/propagate.hpp"
 #include "tenon/placement/traffic.hpp"
 #include "tenon/tensor/tensor.hpp"
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/layer/context.hpp"
+#include "tenon/placement/propagate.hpp"
 #include "tenon/placement/traffic.hpp"
 #include "tenon/tensor/random.hpp"
 #include "tenon/tensor/redistribute.hpp"

@@ -39,7 +39,8 @@ class prices_on {
 
   /// The transfers of a layer, with the extents of their dims from `sizes`.
   template <class... Transfers>
-  void add(transfers<Transfers...>, const dim_sizes& sizes, std::string_view phase) {
+  void add(transfers<Transfers...>, [[maybe_unused]] const dim_sizes& sizes,
+           [[maybe_unused]] std::string_view phase) {
     (add_one<Transfers>(sizes, phase), ...);
   }
 
