@@ -18,6 +18,9 @@ set(TENON_TEST_ENVIRONMENT
     OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
     HWLOC_HIDE_ERRORS=2 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 LC_ALL=C)
 
+# Sanitized programs are slow: the presets for them give every test more time.
+set(TENON_TIMEOUT_FACTOR 1 CACHE STRING "Every test's time limit is multiplied by this")
+
 # The other compiler of the rejections and of the header check, beside g++.
 find_program(TENON_GXX NAMES g++ DOC "g++, for the programs that must not compile")
 find_program(TENON_CLANGXX NAMES clang++-19 clang++-20 clang++-18 clang++
@@ -45,6 +48,7 @@ function(tenon_test)
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
   endif()
+  math(EXPR test_TIMEOUT "${test_TIMEOUT} * ${TENON_TIMEOUT_FACTOR}")
   add_executable(${test_NAME} ${test_SOURCES})
   set(main tenon_test_main)
   if(test_RANKS)
