@@ -85,7 +85,7 @@ fails 'cannot read tenon/base/absent.hpp' "${single[@]}"
 
 rejection() {  # rejection LINE...: the check of a program that must not compile, on these lines
   printf '%s\n' "$@" >"$folder/reject.cpp"
-  bash "$root/cmake/check_reject.bash" "$folder/reject.cpp" "$compiler"
+  bash "$root/cmake/check_reject.bash" "$folder/reject.cpp" "$compiler" both
 }
 wrong=('#ifdef CONTROL' '#else' 'static_assert(1 > 2, "one: is not two; take two");' '#endif')
 passes rejection '// expect: one: is not two; take two' "${wrong[@]}"

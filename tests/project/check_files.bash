@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check_files.bash ROOT: every source file names its licence on its first line (a script on its
-# second), no header is longer than 400 lines, none has marks of unfinished work or a path of
+# check_files.bash ROOT: every source file names its licence on its first line (a script and a
+# rejection on their second), no header is longer than 400 lines, none has marks of unfinished work or a path of
 # somebody's machine.
 set -u
 export LC_ALL=C
@@ -17,8 +17,11 @@ sources=$(find . \( -name 'build*' -o -name .git \) -prune -o -type f \( -name '
   -o -name '*.yml' -o -name quickstart -o -path './scripts/*' -o -path './.ci/*' \) -print | sort)
 [ -n "$sources" ] || complain "no source file was found in $PWD"
 while IFS= read -r file; do
-  number=1
-  [ "$(head -c 2 "$file")" != '#!' ] || number=2
+  # The second line where the first is the system's, or says what the compiler must print.
+  case $(head -n 1 "$file") in
+    '#!'* | '// expect: '*) number=2 ;;
+    *) number=1 ;;
+  esac
   case $(sed -n "${number}p" "$file") in
     '// SPDX-License-Identifier: Apache-2.0' | '# SPDX-License-Identifier: Apache-2.0') ;;
     *) complain "$file: line $number must be the comment SPDX-License-Identifier: Apache-2.0" ;;
