@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -93,26 +94,16 @@ inline void simulated_group::split(round& all) {
   }
 }
 
-}  // namespace detail
-
-/// Runs `body` on `ranks` threads, each of which is a rank and gets the transport of all of them
-/// (`transport&` or `std::unique_ptr<transport>`). Returns when all have ended; then throws the
-/// first error of any of them.
-///
-///   simulate(4, [](transport& world) { ... });
-template <class Body>
-void simulate(int ranks, Body&& body, const simulated_options& options = {}) {
-  static_assert(
-      std::invocable<Body&, transport&> || std::invocable<Body&, std::unique_ptr<transport>>,
-      "simulate: the body cannot be called; give it one parameter, transport& or "
-      "std::unique_ptr<transport>");
+/// The part of `simulate` that does not depend on the body's type.
+inline void run_simulated(int ranks, const std::function<void(std::unique_ptr<transport>)>& body,
+                          const simulated_options& options) {
   require(ranks >= 1, "simulate: ", ranks, " ranks were asked for; ask for one or more");
   require(options.count_limit >= 1, "simulate: the count limit is ", options.count_limit,
           "; use 1 or more");
-  const auto run = std::make_shared<detail::simulated_run>(ranks, options);
+  const auto run = std::make_shared<simulated_run>(ranks, options);
   std::vector<int> members;
   for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
-  const auto everyone = std::make_shared<detail::simulated_group>(run, std::move(members));
+  const auto everyone = std::make_shared<simulated_group>(run, std::move(members));
 
   const auto ended = [&run](int rank, std::exception_ptr failure, const char* what) {
     const std::lock_guard lock(run->mutex);
@@ -129,12 +120,7 @@ void simulate(int ranks, Body&& body, const simulated_options& options = {}) {
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
         try {
-          auto world = std::make_unique<simulated_transport>(everyone, rank);
-          if constexpr (std::invocable<Body&, transport&>) {
-            body(static_cast<transport&>(*world));
-          } else {
-            body(std::unique_ptr<transport>(std::move(world)));
-          }
+          body(std::make_unique<simulated_transport>(everyone, rank));
           ended(rank, nullptr, "");
         } catch (const std::exception& e) {
           ended(rank, std::current_exception(), e.what());
@@ -145,6 +131,28 @@ void simulate(int ranks, Body&& body, const simulated_options& options = {}) {
     }
   }
   if (run->first_error != nullptr) std::rethrow_exception(run->first_error);
+}
+
+}  // namespace detail
+
+/// Runs `body` on `ranks` threads, each of which is a rank and gets the transport of all of them
+/// (`transport&` or `std::unique_ptr<transport>`). Returns when all have ended; then throws the
+/// first error of any of them.
+///
+///   simulate(4, [](transport& world) { ... });
+template <class Body>
+void simulate(int ranks, Body&& body, const simulated_options& options = {}) {
+  static_assert(
+      std::invocable<Body&, transport&> || std::invocable<Body&, std::unique_ptr<transport>>,
+      "simulate: the body cannot be called; give it one parameter, transport& or "
+      "std::unique_ptr<transport>");
+  if constexpr (std::invocable<Body&, transport&>) {
+    detail::run_simulated(
+        ranks, [&body](std::unique_ptr<transport> world) { body(*world); }, options);
+  } else {
+    detail::run_simulated(
+        ranks, [&body](std::unique_ptr<transport> world) { body(std::move(world)); }, options);
+  }
 }
 
 }  // namespace tenon::inline v0
