@@ -178,6 +178,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
     return refusal_of([&] { batches(text, sequence, batch, 1, vocabulary); });
   };
   BOOST_TEST(made(99, 1) == "it was accepted");
+  BOOST_TEST(batches(text, 10, 1, 1).order().sequences() == 9);  // the tenth lacks a last target
+  BOOST_TEST(batches(text, 9, 1, 1).order().sequences() == 11);
   BOOST_TEST(made(100, 1) ==
              "2: --text holds 100 bytes, and --sequence 100 needs one more than its length; type "
              "--sequence 99 or less, or --text with a longer text");

@@ -59,7 +59,8 @@ static_assert(step_operations_per_token(llama3_8b) ==
 // T-24 (a): the logits of 64 sequences do not fit 32 bits.
 static_assert(largest_activation(gpt2_small, 64) == 3'293'642'752);
 static_assert(largest_activation(llama2_7b, 1) == std::int64_t{4096} * 32000);
-static_assert(largest_activation(completed({.vocabulary = 2}), 3) == 3 * 256 * 3 * 384);
+static_assert(largest_activation(completed({.ffn = 5000}), 3) == 3 * 256 * 5000);
+static_assert(largest_activation(completed({.ffn = 1, .vocabulary = 2}), 3) == 3 * 256 * 3 * 384);
 
 // A legal shape passes in the compiler, and so may be a template argument.
 constexpr bool legal(decoder_shape shape) {
