@@ -60,7 +60,10 @@ class program_end {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (arrived == 0) {
-      say(mine.sentence, size_ > 1);
+      say(mine.sentence.empty()
+              ? joined("it ended with status ", mine.status, " while other ranks went on")
+              : mine.sentence,
+          size_ > 1);
       MPI_Abort(MPI_COMM_WORLD, static_cast<int>(mine.status == 0 ? 1 : mine.status));
     }
     std::int64_t worst = 0;
@@ -78,7 +81,6 @@ class program_end {
   static constexpr std::chrono::seconds patience{2};
 
   void say(const std::string& sentence, bool name_rank) const {
-    if (sentence.empty()) return;
     std::fflush(stdout);
     const std::string line =
         joined("tenon: error: ", name_rank ? joined("rank ", rank_, ": ") : "", sentence, "\n");

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -81,8 +84,8 @@ inline void simulated_group::split(round& all) {
   for (std::size_t i = 0; i < all.calls.size(); ++i) parts[all.calls[i]->color].push_back(i);
   all.parts.resize(all.calls.size());
   for (auto& [color, ranks] : parts) {
-    std::stable_sort(ranks.begin(), ranks.end(), [&](std::size_t a, std::size_t b) {
-      return all.calls[a]->key < all.calls[b]->key;
+    std::sort(ranks.begin(), ranks.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(all.calls[a]->key, a) < std::pair(all.calls[b]->key, b);
     });
     std::vector<int> members;
     for (const std::size_t rank : ranks) members.push_back(members_[rank]);
