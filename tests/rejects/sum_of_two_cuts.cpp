@@ -1,0 +1,18 @@
+// expect: sum: one axis cuts two different dims of the terms; cut both alike
+// SPDX-License-Identifier: Apache-2.0
+#include "tenon/placement.hpp"
+
+using namespace tenon;
+
+template <class S>
+using on_tensor = placement<on<axis::tensor, S>>;
+using stream = dims<batch, sequence, hidden>;
+using inner = dims<batch, sequence, ffn>;
+
+#ifdef CONTROL
+using residual = on_tensor<sharded<sequence>>;
+#else
+using residual = on_tensor<sharded<hidden>>;
+#endif
+
+using result = sum_placement_t<stream, on_tensor<sharded<sequence>>, stream, residual>;
