@@ -30,7 +30,7 @@ constexpr std::string_view name_of() {
 inline std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number < 0 ? -number : number);
   for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<std::size_t>(i), ",");
+    digits.insert(static_cast<std::size_t>(i), 1, ',');
   }
   return number < 0 ? "-" + digits : digits;
 }

@@ -246,14 +246,12 @@ class parameter final : public any_parameter<wide<E>> {
   }
 
   void publish() override {
-    if constexpr (converts) {
-      if (!is_spread_) {
-        round_values(owned_.values(), use_.values());
-        return;
-      }
-    }
     if (!is_spread_) {
-      use_ = owned_.relabelled(use_where_);
+      if constexpr (converts) {
+        round_values(owned_.values(), use_.values());
+      } else {
+        use_ = owned_.relabelled(use_where_);
+      }
       return;
     }
     tensor<E, Dims, Own> rounded = rounded_owned();

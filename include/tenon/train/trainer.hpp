@@ -38,6 +38,9 @@ struct step_result {
   std::int64_t tokens = 0;   ///< counted, over all ranks
   double seconds = 0;
   double collective_seconds = 0;
+  double forward_backward_seconds = 0;
+  double gradient_seconds = 0;   ///< the gradients' reduction
+  double optimizer_seconds = 0;  ///< norm, clipping, AdamW, publishing
 };
 
 /// Fills the tokens and targets of some places of the step's batch; see `batches::fill`. A target
@@ -78,14 +81,20 @@ class trainer {
   /// Collective: one step on the next batch.
   step_result step(const token_source& source) {
     const auto begin = std::chrono::steady_clock::now();
+    const auto since = [](std::chrono::steady_clock::time_point then) {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+    };
     auto& book = group_->ledger();
     group_->set_step(step_);
     book.mark();
     step_result result = accumulate(source);
+    result.forward_backward_seconds = since(begin);
     {
       const phase_scope inside(book, "gradients");
       gradients_.reduce();
     }
+    result.gradient_seconds = since(begin) - result.forward_backward_seconds;
+    const auto reduced = std::chrono::steady_clock::now();
     {
       const phase_scope inside(book, "norm");
       result.gradient_norm = gradient_norm(model_.parameters(), *group_);
@@ -98,10 +107,10 @@ class trainer {
         if (!p->spread_axis().empty()) p->publish();
       }
     }
+    result.optimizer_seconds = since(reduced);
     group_->compare_plans();
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     result.step = step_++;
-    result.seconds = spent.count();
+    result.seconds = since(begin);
     result.collective_seconds = book.seconds_since_mark();
     return result;
   }

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains a decoder on text, over MPI ranks: mpirun -n 4 pretrain_decoder --data 2 --tensor 2
+// --text FOLDER. The flags are in flags.cpp; the model in tenon/model; the loop is below.
+#include <sched.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "flags.hpp"
+#include "report.hpp"
+#include "run.hpp"
+#include "tenon/communicate/mpi.hpp"
+#include "tenon/communicate/program.hpp"
+#include "tenon/kernel/product_log.hpp"
+#include "tenon/kernel/threads.hpp"
+#include "tenon/train/batches.hpp"
+#include "tenon/train/progress.hpp"
+#include "tenon/train/sample_text.hpp"
+#include "tenon/train/step_log.hpp"
+#include "tenon/train/text.hpp"
+
+namespace pretrain_decoder {
+
+std::unique_ptr<any_run> make_run(tenon::element_kind element, bool split_sequence,
+                                  tenon::ranks<grid>& group, const tenon::decoder_shape& shape,
+                                  const tenon::trainer_settings& settings) {
+  switch (element) {
+    case tenon::element_kind::fp64:
+      return make_fp64_run(split_sequence, group, shape, settings);
+    case tenon::element_kind::bf16:
+      return make_bf16_run(split_sequence, group, shape, settings);
+    default:
+      return make_fp32_run(split_sequence, group, shape, settings);
+  }
+}
+
+namespace {
+
+// The signal that asked the run to end, 0 when none did.
+volatile std::sig_atomic_t interrupted = 0;
+void remember_signal(int number) { interrupted = number; }
+
+// Exchanges of the program's own, in no ledger: the element-wise maximum over all ranks.
+void largest_of_all(tenon::ranks<grid>& group, std::vector<std::int64_t>& values) {
+  if (group.size() == 1) return;
+  group.everyone().group().run({.call = tenon::collective::all_reduce,
+                                .element = tenon::element_kind::int64,
+                                .reduction = tenon::reduction_kind::maximum,
+                                .from = values.data(),
+                                .to = values.data(),
+                                .count = static_cast<std::int64_t>(values.size()),
+                                .bookkeeping = true,
+                                .axis = "all",
+                                .tensor = "report"});
+}
+
+int ranks_of_this_node() {
+  MPI_Comm node = MPI_COMM_NULL;
+  int size = 1;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &size);
+  MPI_Comm_free(&node);
+  return size;
+}
+
+// Cores that this rank may run on.
+int cores_of_this_rank() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+  return std::max(1, CPU_COUNT(&mask));
+}
+
+int threads_of_this_rank(const settings& run, int rank) {
+  const int cores = cores_of_this_rank();
+  const int local = ranks_of_this_node();
+  const int threads = run.threads > 0 ? run.threads : std::max(1, cores / local);
+  if (threads > cores && rank == 0) {
+    tenon::log(tenon::log_level::warning, "--threads ", threads, " was asked for and a rank has ",
+               cores, cores == 1 ? " core" : " cores",
+               "; type mpirun --bind-to none, or mpirun --map-by slot:PE=", threads);
+  }
+  return threads;
+}
+
+void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& text) {
+  const auto print = static_cast<std::int64_t>(text.fingerprint() >> 1);
+  std::vector<std::int64_t> both{print, -print};
+  largest_of_all(group, both);
+  tenon::require(
+      both[0] == -both[1],
+      "--text: the ranks read different bytes; give a path that is the same on all hosts");
+}
+
+// What the ledger has counted, beside what was predicted for the steps done.
+std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
+                                        const tenon::prices_on<grid>& of_step, std::int64_t steps) {
+  std::vector<traffic_line> lines;
+  std::vector<std::int64_t> numbers;
+  for (const auto& [key, row] : of_step.rows()) {
+    const auto& [axis, call, phase] = key;
+    const auto found = group.ledger().rows().find(
+        std::tuple(std::string_view(axis), std::string_view(call), std::string_view(phase)));
+    const tenon::ledger_row counted =
+        found == group.ledger().rows().end() ? tenon::ledger_row{} : found->second;
+    lines.push_back({axis, call, phase});
+    numbers.insert(numbers.end(), {counted.calls, counted.bytes, row.bytes * steps,
+                                   static_cast<std::int64_t>(counted.seconds * 1e6)});
+  }
+  largest_of_all(group, numbers);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    lines[i].calls = numbers[4 * i];
+    lines[i].counted = numbers[4 * i + 1];
+    lines[i].predicted = numbers[4 * i + 2];
+    lines[i].seconds = static_cast<double>(numbers[4 * i + 3]) * 1e-6;
+  }
+  return lines;
+}
+
+// Continues a newline by `count` bytes; every rank takes part and gets the text.
+std::string sample(any_run& trained, const settings& run) {
+  std::vector<std::int32_t> tokens{'\n'};
+  const tenon::random_stream stream(run.seed, "sample");
+  for (std::int64_t i = 0; i < run.sample; ++i) {
+    tokens.push_back(trained.next_token(tokens, [&](std::span<const float> logits) {
+      return tenon::next_token(logits, 0.7, stream, i);
+    }));
+  }
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    bytes.push_back(static_cast<std::uint8_t>(tokens[i]));
+  }
+  return tenon::printable(bytes);
+}
+
+// The axes of a step's bytes, in the order in which they are exchanged.
+std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(tenon::ranks<grid>& group) {
+  std::vector<std::pair<std::string, std::int64_t>> all;
+  const auto counted = group.ledger().bytes_since_mark();
+  for (const auto axis : {tenon::axis::data::name, tenon::axis::tensor::name}) {
+    const auto found = counted.find(std::string(axis));
+    all.emplace_back(axis, found == counted.end() ? 0 : found->second);
+  }
+  return all;
+}
+
+int train(tenon::mpi_session& mpi, const settings& run) {
+  auto world = mpi.world();
+  const bool first = world->rank() == 0;
+  const grid mesh = tenon::mesh_of(run.strategy, world->rank());
+  const tenon::training_text text = tenon::read_text(run.text);
+  const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
+                            run.shape.vocabulary);
+  tenon::step_log log;
+  if (first && !run.log.empty()) log = tenon::step_log(run.log);
+
+  tenon::ranks<grid> group(std::move(world), mesh,
+                           {.sums = run.strategy.sums, .timeout = run.timeout});
+  require_same_text(group, text);
+  const int threads = threads_of_this_rank(run, group.rank());
+  tenon::kernel::set_threads(threads);
+
+  const tenon::trainer_settings how{
+      .batch = run.batch,
+      .microbatch = run.microbatch,
+      .rate = {.peak = run.learning_rate, .warmup = run.warmup, .steps = run.steps},
+      .optimizer = {.weight_decay = run.weight_decay},
+      .clip = run.clip,
+      .seed = run.seed};
+  const tenon::token_source source =
+      [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,
+          std::span<std::int32_t> targets) { data.fill(step, places, inputs, targets); };
+
+  // The same program on shapes alone tells what it will hold, before any of it is there.
+  std::vector<std::int64_t> predicted_memory(1);
+  {
+    const tenon::shapes_only dry;
+    make_run(run.precision, run.strategy.split_sequence, group, run.shape, how)->step(source);
+    predicted_memory[0] = tenon::memory_meter::of_this_rank().peak();
+  }
+  largest_of_all(group, predicted_memory);
+
+  const auto trained = make_run(run.precision, run.strategy.split_sequence, group, run.shape, how);
+  const auto predicted = trained->predicted_traffic();
+  if (!run.quiet) {
+    std::vector<std::string> axes;
+    std::vector<std::int64_t> bytes;
+    for (const auto& [axis, count] : predicted.bytes_by_axis()) {
+      axes.push_back(axis);
+      bytes.push_back(count);
+    }
+    largest_of_all(group, bytes);
+    std::map<std::string, std::int64_t> busiest;
+    for (std::size_t i = 0; i < axes.size(); ++i) busiest[axes[i]] = bytes[i];
+    if (first) {
+      std::fputs(start_table(run, mesh, text.bytes_of_files(), data.order().sequences(), threads,
+                             trained->parameter_lines(), busiest, predicted_memory[0])
+                     .c_str(),
+                 stdout);
+      std::fflush(stdout);
+    }
+  }
+
+  std::signal(SIGINT, remember_signal);
+  std::signal(SIGTERM, remember_signal);
+  tenon::progress lines(run.steps);
+  std::vector<tenon::step_result> results;
+  int asked_to_end = 0;
+  const double operations_before = tenon::kernel::product_operations();
+  for (std::int64_t i = 0; i < run.steps && asked_to_end == 0; ++i) {
+    const tenon::step_result result = trained->step(source);
+    results.push_back(result);
+    tenon::step_record record{
+        .step = result.step + 1,
+        .loss = result.loss,
+        .gradient_norm = result.gradient_norm,
+        .tokens = result.tokens,
+        .step_seconds = result.seconds,
+        .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
+        .collective_seconds = result.collective_seconds,
+        .bytes = bytes_of_step(group)};
+    std::vector<std::int64_t> exchanged{interrupted};
+    for (const auto& [axis, bytes] : record.bytes) exchanged.push_back(bytes);
+    largest_of_all(group, exchanged);
+    asked_to_end = static_cast<int>(exchanged[0]);
+    for (std::size_t a = 0; a < record.bytes.size(); ++a) record.bytes[a].second = exchanged[a + 1];
+    if (first) {
+      log.write(record);
+      if (!run.quiet) lines.show(stdout, record);
+    }
+  }
+  const double operations = tenon::kernel::product_operations() - operations_before;
+  const auto steps = static_cast<std::int64_t>(results.size());
+
+  std::vector<std::int64_t> held{tenon::memory_meter::of_this_rank().peak()};
+  const auto traffic = traffic_lines(group, predicted, steps);
+  largest_of_all(group, held);
+  if (first && !run.quiet) {
+    std::fputs(("\n" + ledger_table(traffic)).c_str(), stdout);
+    std::fputs(
+        tenon::joined("memory of the fullest rank: predicted ", tenon::grouped(predicted_memory[0]),
+                      " bytes, counted ", tenon::grouped(held[0]), "\n")
+            .c_str(),
+        stdout);
+  }
+  if (first && run.profile) {
+    std::fputs(("\n" + profile_table(results, operations / static_cast<double>(
+                                                               std::max<std::int64_t>(steps, 1))))
+                   .c_str(),
+               stdout);
+  }
+  if (asked_to_end != 0) {
+    if (first) {
+      tenon::log(tenon::log_level::warning, "interrupted after step ", steps, " of ", run.steps);
+    }
+    return 128 + asked_to_end;
+  }
+  if (run.sample > 0) {
+    const std::string generated = sample(*trained, run);
+    if (first) std::fputs(("\nsample:\n" + generated + "\n").c_str(), stdout);
+  }
+  std::fflush(stdout);
+  return 0;
+}
+
+}  // namespace
+}  // namespace pretrain_decoder
+
+int main(int argc, char** argv) {
+  return tenon::run_program(argc, argv, [&](tenon::mpi_session& mpi) {
+    const auto world = mpi.world();
+    const auto asked = pretrain_decoder::read_flags(argc, argv, world->size());
+    if (!asked.answer.empty()) {
+      if (world->rank() == 0) std::fputs(asked.answer.c_str(), stdout);
+      return 0;
+    }
+    return pretrain_decoder::train(mpi, asked.run);
+  });
+}
