@@ -46,6 +46,15 @@ struct exp_numbers<double> {
   static constexpr int degree = 13;
 };
 
+/// One of two numbers, chosen by their bits: a conditional expression may become a jump, and a loop
+/// with a jump is not vectorised.
+template <class T>
+TENON_BOTH inline T chosen(bool condition, T yes, T no) noexcept {
+  using bits = typename exp_numbers<T>::bits;
+  const bits mask = bits{0} - static_cast<bits>(condition);
+  return std::bit_cast<T>((std::bit_cast<bits>(yes) & mask) | (std::bit_cast<bits>(no) & ~mask));
+}
+
 template <class T, int Degree>
 inline constexpr T inverse_factorial = inverse_factorial<T, Degree - 1> / T{Degree};
 template <class T>
@@ -71,8 +80,8 @@ TENON_BOTH inline T exponential(T x) noexcept {
   using bits = typename numbers::bits;
   constexpr T log2_e = static_cast<T>(1.44269504088896340736);
   // Written so that a NaN passes both selections.
-  T bounded = x < numbers::least ? numbers::least : x;
-  bounded = bounded > numbers::most ? numbers::most : bounded;
+  T bounded = detail::chosen(x < numbers::least, numbers::least, x);
+  bounded = detail::chosen(bounded > numbers::most, numbers::most, bounded);
   const T rounded = bounded * log2_e + numbers::rounder;
   const T n = rounded - numbers::rounder;
   const T r = (bounded - n * numbers::ln2_high) - n * numbers::ln2_low;
@@ -99,16 +108,17 @@ TENON_BOTH inline T hyperbolic_tangent(T x) noexcept {
   if constexpr (sizeof(T) == 8) {
     return std::tanh(x);
   } else {
-    const T size = x < T{0} ? -x : x;
+    const T size = detail::chosen(x < T{0}, -x, x);
     const T square = x * x;
     const T grown = exponential(T{2} * size);
     const bool small = size < T(0.625);
-    const T above = small ? size * (T{10395} + square * (T{1260} + square * T{21})) : T{2};
-    const T below =
-        small ? T{10395} + square * (T{4725} + square * (T{210} + square)) : grown + T{1};
+    const T above =
+        detail::chosen(small, size * (T{10395} + square * (T{1260} + square * T{21})), T{2});
+    const T below = detail::chosen(
+        small, T{10395} + square * (T{4725} + square * (T{210} + square)), grown + T{1});
     const T ratio = above / below;
-    const T positive = small ? ratio : T{1} - ratio;
-    return x < T{0} ? -positive : positive;
+    const T positive = detail::chosen(small, ratio, T{1} - ratio);
+    return detail::chosen(x < T{0}, -positive, positive);
   }
 }
 
@@ -142,8 +152,8 @@ template <class T>
 TENON_BOTH inline T gelu_slope(T x) noexcept {
   constexpr T twice_root = static_cast<T>(1.59576912160573071176);
   // Beyond 30 the slope is 0 or 1 to the last bit, and x * x could overflow.
-  T near = x < T{-30} ? T{-30} : x;
-  near = near > T{30} ? T{30} : near;
+  T near = detail::chosen(x < T{-30}, T{-30}, x);
+  near = detail::chosen(near > T{30}, T{30}, near);
   const T square = near * near;
   const T s = sigmoid(twice_root * near * (T{1} + static_cast<T>(0.044715) * square));
   const T inner = twice_root * (T{1} + static_cast<T>(0.134145) * square);

@@ -42,14 +42,14 @@ class host_team {
   T reduce(std::int64_t n, T neutral, F&& f, Op&& op) const {
     T partial[partials];
     for (std::int64_t lane = 0; lane < partials; ++lane) partial[lane] = neutral;
-    std::int64_t i = 0;
-    for (; i + partials <= n; i += partials) {
+    const std::int64_t rest = n % partials;
+    for (std::int64_t i = 0; i < n - rest; i += partials) {
       for (std::int64_t lane = 0; lane < partials; ++lane) {
         partial[lane] = op(partial[lane], static_cast<T>(f(i + lane)));
       }
     }
-    for (std::int64_t lane = 0; i < n; ++i, ++lane) {
-      partial[lane] = op(partial[lane], static_cast<T>(f(i)));
+    for (std::int64_t lane = 0; lane < rest; ++lane) {
+      partial[lane] = op(partial[lane], static_cast<T>(f(n - rest + lane)));
     }
     for (std::int64_t half = partials / 2; half > 0; half /= 2) {
       for (std::int64_t lane = 0; lane < half; ++lane) {
