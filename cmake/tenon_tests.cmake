@@ -50,6 +50,8 @@ function(tenon_test)
   endif()
   math(EXPR test_TIMEOUT "${test_TIMEOUT} * ${TENON_TIMEOUT_FACTOR}")
   add_executable(${test_NAME} ${test_SOURCES})
+  # Tests are compiled more often than they run: -O1 takes two thirds of the time of -O3.
+  target_compile_options(${test_NAME} PRIVATE "$<$<NOT:$<CONFIG:Debug>>:-O1>")
   set(main tenon_test_main)
   if(test_RANKS)
     set(main tenon_test_main_ranks)
