@@ -17,11 +17,11 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
-// One partition for each axis. Not an array: g++ 12 copies and destroys arrays of values that hold
-// memory wrongly in constant expressions.
+// One partition for each axis. Not an array, and made by a call: g++ 12 copies and destroys arrays
+// of values that hold memory wrongly in constant expressions, nvcc 13 fails on their default.
 template <std::size_t N>
 struct partitions {
-  partition first{};
+  partition first = partition::balanced(0, 1);
   partitions<N - 1> rest{};
   constexpr partition& operator[](std::size_t i) noexcept { return i == 0 ? first : rest[i - 1]; }
   constexpr const partition& operator[](std::size_t i) const noexcept {
@@ -31,7 +31,7 @@ struct partitions {
 };
 template <>
 struct partitions<1> {
-  partition only{};
+  partition only = partition::balanced(0, 1);
   constexpr partition& operator[](std::size_t) noexcept { return only; }
   constexpr const partition& operator[](std::size_t) const noexcept { return only; }
   friend constexpr bool operator==(const partitions&, const partitions&) = default;
