@@ -6,8 +6,43 @@
 #include "tenon/base/check.hpp"
 #include "tenon/base/host_device.hpp"
 #include "tenon/base/random.hpp"
+#include "tenon/kernel/math.hpp"
 
 namespace tenon::inline v0::kernel {
+
+namespace detail {
+
+/// The first word of `philox`, its rounds written one into the other: a loop inside of a loop would
+/// keep the outer one from being vectorised.
+template <int Rounds>
+TENON_BOTH inline std::uint32_t first_philox_word(std::uint32_t c0, std::uint32_t c1,
+                                                  std::uint32_t c2, std::uint32_t c3,
+                                                  std::uint32_t k0, std::uint32_t k1) noexcept {
+  const std::uint64_t b = std::uint64_t{0xCD9E8D57U} * c2;
+  const std::uint32_t next = static_cast<std::uint32_t>(b >> 32) ^ c1 ^ k0;
+  if constexpr (Rounds == 1) {
+    return next;
+  } else {
+    const std::uint64_t a = std::uint64_t{0xD2511F53U} * c0;
+    return first_philox_word<Rounds - 1>(
+        next, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(a >> 32) ^ c3 ^ k1,
+        static_cast<std::uint32_t>(a), k0 + 0x9E3779B9U, k1 + 0xBB67AE85U);
+  }
+}
+
+/// 24 random bits: those of `stream.uniform(index)`.
+TENON_BOTH inline std::uint32_t uniform_bits(const random_stream& stream,
+                                             std::int64_t index) noexcept {
+  const auto i = static_cast<std::uint64_t>(index);
+  return first_philox_word<10>(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32),
+                               static_cast<std::uint32_t>(stream.step),
+                               static_cast<std::uint32_t>(stream.step >> 32),
+                               static_cast<std::uint32_t>(stream.key),
+                               static_cast<std::uint32_t>(stream.key >> 32)) >>
+         8;
+}
+
+}  // namespace detail
 
 /// Where a local matrix [batch * sequence_local, columns] stands in the global tensor
 /// [batch, sequence_global, columns_global]. Its numbers depend on no layout.
@@ -51,8 +86,8 @@ struct dropout {
     template <class V>
     TENON_BOTH V operator()(V value, std::int64_t column) const {
       // The same as stream.uniform(index) >= p, on integers.
-      const std::uint32_t drawn = stream.words(start + column)[0] >> 8;
-      return drawn >= least ? value * static_cast<V>(factor) : V{0};
+      const bool kept = detail::uniform_bits(stream, start + column) >= least;
+      return detail::chosen(kept, value * static_cast<V>(factor), V{0});
     }
   };
   TENON_BOTH bound at_row(std::int64_t row) const {
