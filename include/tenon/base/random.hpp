@@ -41,7 +41,7 @@ struct random_stream {
                           std::uint64_t at_step = 0) noexcept
       : key(hash_of(name, seed * 0x9E3779B97F4A7C15ULL + 0xcbf29ce484222325ULL)), step(at_step) {}
 
-  /// Two words of 32 bits for the global index `index`.
+  /// Four words of 32 bits for the global index `index`.
   TENON_BOTH constexpr std::array<std::uint32_t, 4> words(std::int64_t index) const noexcept {
     const auto i = static_cast<std::uint64_t>(index);
     return philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32),

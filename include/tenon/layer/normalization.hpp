@@ -6,6 +6,7 @@
 
 #include "tenon/kernel/rows/layer_norm.hpp"
 #include "tenon/kernel/rows/rms_norm.hpp"
+#include "tenon/kernel/rows/softmax.hpp"
 #include "tenon/layer/concept.hpp"
 #include "tenon/layer/parameter.hpp"
 
@@ -34,6 +35,46 @@ struct normalized_input {
 };
 
 }  // namespace detail
+
+/// Softmax over the last dim `D`, which must be whole on every rank.
+template <class D>
+struct softmax {
+  template <class In>
+  class bound : public without_parameters, public without_transfers {
+    static_assert(is_tensor<In>, "softmax: the input is several tensors; give one");
+    using dims_type = typename In::dims_type;
+    using placement_type = typename In::placement_type;
+    static_assert(dims_type::template has<D> &&
+                      dims_type::template position<D> + 1 == dims_type::size,
+                  "softmax: the dim to be normalised is not the last dim of the input");
+    static_assert(
+        !any_partial<placement_type>,
+        "softmax: a function that is not linear was given a sum that is still to be done; "
+        "reduce it first");
+    static_assert(!any_cut_of<placement_type, D>,
+                  "softmax: the dim to be normalised is cut by an axis, and a softmax reads the "
+                  "whole of it; move that axis to another dim first, or use the form that declares "
+                  "the moves of its statistics: cross_entropy");
+
+   public:
+    using output_type = In;
+    using saved_type = In;
+
+    explicit bound(const layer_context<typename In::mesh_type>&) {}
+
+    std::pair<output_type, saved_type> forward(In x) {
+      In y(x.group(), x.where());
+      kernel::softmax(y.matrix(), std::as_const(x).matrix());
+      return {y, y};
+    }
+    gradient_of_value<In> backward(gradient_of_value<In> gradient, saved_type y) {
+      if (!gradient.only_holder()) gradient = gradient.clone();
+      kernel::softmax_backward(gradient.matrix(), std::as_const(gradient).matrix(),
+                               std::as_const(y).matrix());
+      return gradient;
+    }
+  };
+};
 
 /// Layer normalisation over the last dim `D`, with gain and bias. The statistics and their sums are
 /// in the wide element.

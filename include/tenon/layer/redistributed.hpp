@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -31,7 +33,10 @@ struct redistributed {
 
    public:
     using output_type = tensor<element_type, dims_type, with_state<placement_type, Axis, To>>;
-    struct saved_type {};
+    /// Where the input was cut, when not in balanced pieces: the gradient is cut alike.
+    struct saved_type {
+      std::optional<partition> cut;
+    };
     using gradient_placed = gradient_placement<typename output_type::placement_type>;
     using forward_transfers =
         one_transfer<move<Axis, from, To>, element_type, dims_type, placement_type>;
@@ -41,10 +46,17 @@ struct redistributed {
     explicit bound(const layer_context<typename In::mesh_type>& context) : name_(context.name) {}
 
     std::pair<output_type, saved_type> forward(In x) {
-      return {redistribute<Axis, To>(std::move(x), name_), saved_type{}};
+      saved_type saved;
+      if constexpr (is_sharded<from>) {
+        if (x.where().template is_custom<Axis>()) {
+          saved.cut = x.where().template partition_on<Axis>();
+        }
+      }
+      return {redistribute<Axis, To>(std::move(x), name_), std::move(saved)};
     }
-    gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type) {
-      return redistribute<Axis, gradient_state<from>>(std::move(gradient), name_);
+    gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type saved) {
+      return redistribute<Axis, gradient_state<from>>(std::move(gradient), name_,
+                                                      saved.cut ? &*saved.cut : nullptr);
     }
 
    private:

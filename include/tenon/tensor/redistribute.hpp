@@ -63,6 +63,19 @@ inline void require_owned_once(const partition& pieces, std::string_view axis) {
           ", its pieces overlap; only products, local functions and attention take it");
 }
 
+// The layout after a move that makes a new cut: balanced, unless a partition is given for it.
+template <class Axis, class To, class D, class P>
+auto layout_after(const layout<D, P>& before, const partition* cut) {
+  auto after = before.template moved<Axis, To>();
+  if constexpr (is_sharded<To>) {
+    if (cut != nullptr) {
+      require_owned_once(*cut, Axis::name);
+      return after.template with<Axis>(*cut);
+    }
+  }
+  return after;
+}
+
 template <class Op>
 inline constexpr reduction_kind reduction_of = std::is_same_v<Op, reduction::maximum>
                                                    ? reduction_kind::maximum
@@ -72,7 +85,7 @@ inline constexpr reduction_kind reduction_of = std::is_same_v<Op, reduction::max
 
 template <class Axis, class Op, class To, class E, class D, class P>
 auto moved(all_reduce<Axis, Op>, std::type_identity<To>, tensor<E, D, P> x, std::string_view name,
-           call_site site) {
+           call_site site, const partition* cut) {
   auto& line = x.group().template on<Axis>();
   if (line.size() > 1) {
     if (!x.only_holder()) x = x.clone();
@@ -84,7 +97,7 @@ auto moved(all_reduce<Axis, Op>, std::type_identity<To>, tensor<E, D, P> x, std:
                .count = x.elements()},
               {.tensor = name}, site);
   }
-  return x.relabelled(x.where().template moved<Axis, To>());
+  return x.relabelled(layout_after<Axis, To>(x.where(), cut));
 }
 
 // Pieces of `Dim` arrive rank after rank; unless Dim is outermost they are then put in place:
@@ -93,11 +106,11 @@ auto moved(all_reduce<Axis, Op>, std::type_identity<To>, tensor<E, D, P> x, std:
 //   result    [outer, m0 + m1 + ..., inner]
 template <class Axis, class Dim, class To, class E, class D, class P>
 auto moved(all_gather<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, std::string_view name,
-           call_site site) {
+           call_site site, const partition* cut) {
   constexpr std::size_t dim = D::template position<Dim>;
   auto& line = x.group().template on<Axis>();
   const partition& pieces = x.where().template partition_on<Axis>();
-  const auto after = x.where().template moved<Axis, To>();
+  const auto after = layout_after<Axis, To>(x.where(), cut);
   if (line.size() == 1) return x.relabelled(after);
   require_owned_once(pieces, Axis::name);
   using result_type = tensor<E, D, with_state<P, Axis, To>>;
@@ -130,10 +143,10 @@ auto moved(all_gather<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, std
 
 template <class Axis, class Dim, class To, class E, class D, class P>
 auto moved(reduce_scatter<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x,
-           std::string_view name, call_site site) {
+           std::string_view name, call_site site, const partition* cut) {
   constexpr std::size_t dim = D::template position<Dim>;
   auto& line = x.group().template on<Axis>();
-  const auto after = x.where().template moved<Axis, To>();
+  const auto after = layout_after<Axis, To>(x.where(), cut);
   if (line.size() == 1) return x.relabelled(after);
   using result_type = tensor<E, D, with_state<P, Axis, To>>;
   result_type result(x.group(), after);
@@ -165,11 +178,11 @@ auto moved(reduce_scatter<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x,
 
 template <class Axis, class From, class Into, class To, class E, class D, class P>
 auto moved(all_to_all<Axis, From, Into>, std::type_identity<To>, tensor<E, D, P> x,
-           std::string_view name, call_site site) {
+           std::string_view name, call_site site, const partition* cut) {
   constexpr std::size_t from_dim = D::template position<From>;
   constexpr std::size_t into_dim = D::template position<Into>;
   auto& line = x.group().template on<Axis>();
-  const auto after = x.where().template moved<Axis, To>();
+  const auto after = layout_after<Axis, To>(x.where(), cut);
   if (line.size() == 1) return x.relabelled(after);
   const partition& held = x.where().template partition_on<Axis>();
   require_owned_once(held, Axis::name);
@@ -216,9 +229,9 @@ auto moved(all_to_all<Axis, From, Into>, std::type_identity<To>, tensor<E, D, P>
 
 template <class Axis, class Dim, class To, class E, class D, class P>
 auto moved(local_slice<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, std::string_view,
-           call_site) {
+           call_site, const partition* cut) {
   constexpr std::size_t dim = D::template position<Dim>;
-  const auto after = x.where().template moved<Axis, To>();
+  const auto after = layout_after<Axis, To>(x.where(), cut);
   if (x.group().template on<Axis>().size() == 1) return x.relabelled(after);
   using result_type = tensor<E, D, with_state<P, Axis, To>>;
   result_type result(x.group(), after);
@@ -232,9 +245,9 @@ auto moved(local_slice<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, st
 
 template <class Axis, class Dim, class To, class E, class D, class P>
 auto moved(pad_with_zeros<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, std::string_view,
-           call_site) {
+           call_site, const partition* cut) {
   constexpr std::size_t dim = D::template position<Dim>;
-  const auto after = x.where().template moved<Axis, To>();
+  const auto after = layout_after<Axis, To>(x.where(), cut);
   if (x.group().template on<Axis>().size() == 1) return x.relabelled(after);
   const partition& held = x.where().template partition_on<Axis>();
   require_owned_once(held, Axis::name);
@@ -250,8 +263,8 @@ auto moved(pad_with_zeros<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x,
 
 template <class Axis, class To, class E, class D, class P>
 auto moved(keep_on_one<Axis>, std::type_identity<To>, tensor<E, D, P> x, std::string_view,
-           call_site) {
-  const auto after = x.where().template moved<Axis, To>();
+           call_site, const partition* cut) {
+  const auto after = layout_after<Axis, To>(x.where(), cut);
   if (x.group().template on<Axis>().rank() == 0) return x.relabelled(after);
   return tensor<E, D, with_state<P, Axis, To>>::zeros(x.group(), after);
 }
@@ -272,9 +285,10 @@ auto kept(tensor<E, D, P> x) {
 ///
 /// The values stay where they are when nothing moves; a sum is done in place when `x` is the only
 /// holder of its memory (give it by std::move).
+/// A new cut is balanced, unless `cut` names a partition for it.
 /// Errors: bad_request for a tensor that is spread on the axis; those of the transport.
 template <class Axis, class To, class E, class D, class P>
-auto redistribute(tensor<E, D, P> x, std::string_view name = {},
+auto redistribute(tensor<E, D, P> x, std::string_view name = {}, const partition* cut = nullptr,
                   call_site site = call_site::here()) {
   static_assert(mesh_axis<Axis> && state<To>,
                 "redistribute: an axis and a state are needed; write redistribute<axis::tensor, "
@@ -295,7 +309,7 @@ auto redistribute(tensor<E, D, P> x, std::string_view name = {},
     if constexpr (std::is_same_v<step, nothing>) {
       return detail::kept<To, Axis>(std::move(x));
     } else {
-      return detail::moved(step{}, std::type_identity<To>{}, std::move(x), name, site);
+      return detail::moved(step{}, std::type_identity<To>{}, std::move(x), name, site, cut);
     }
   }
 }
