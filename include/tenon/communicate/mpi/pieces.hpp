@@ -4,9 +4,11 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +25,20 @@ struct mpi_group {
   int size = 1;
   std::int64_t limit = INT32_MAX;  ///< elements that one MPI call may count
   double timeout = 0;
+  bool polite = false;  ///< ranks share cores, and this MPI would not give them away while it waits
 };
+
+/// Looks again and again, and leaves the core to others in between.
+template <class Done>
+void wait_politely(Done done) {
+  for (int looks = 0; !done(); ++looks) {
+    if (looks < 100) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
 
 /// Counts and displacements of a call with a count for each rank, as MPI's ints.
 struct mpi_counts {
@@ -66,34 +81,34 @@ class mpi_pieces final : public in_flight {
 
   void wait() override {
     const watchdog::watch watched(call_, group_.rank, group_.size, group_.timeout);
-    check(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses()));
+    if (group_.polite) return wait_politely([this] { return done(); });
+    for (; finished_ < requests_.size(); ++finished_) {
+      MPI_Status status;
+      check(MPI_Wait(&requests_[finished_], &status));
+      check_size(status);
+    }
     finish();
   }
   bool done() override {
-    int flag = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, statuses()));
-    if (flag != 0) finish();
-    return flag != 0;
+    for (; finished_ < requests_.size(); ++finished_) {
+      MPI_Status status;
+      int flag = 0;
+      check(MPI_Test(&requests_[finished_], &flag, &status));
+      if (flag == 0) return false;
+      check_size(status);
+    }
+    finish();
+    return true;
   }
 
  private:
   // Messages of the pieces of one call; users' tags are smaller, MPI promises 32767.
   static constexpr int own_tag = 32767;
 
-  MPI_Status* statuses() {
-    statuses_.resize(requests_.size());
-    return statuses_.data();
-  }
-  void check(int code) {
-    if (code == MPI_ERR_IN_STATUS) {
-      for (const MPI_Status& status : statuses_) {
-        if (status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING) {
-          code = status.MPI_ERROR;
-          break;
-        }
-      }
-    }
-    check_mpi(code, call_, group_.rank, group_.size);
+  void check(int code) { check_mpi(code, call_, group_.rank, group_.size); }
+  void check_size(const MPI_Status& status) {
+    if (call_.call != collective::receive) return;
+    check_received(status, expected_[finished_], call_, group_.rank, group_.size);
   }
   MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
@@ -251,11 +266,6 @@ class mpi_pieces final : public in_flight {
   void finish() {
     if (moved_.to != nullptr) copy_elements(moved_.to, moved_.from, moved_.count, call_.element);
     moved_ = {};
-    if (call_.call != collective::receive) return;
-    for (std::size_t i = 0; i < expected_.size() && i < statuses_.size(); ++i) {
-      check_received(statuses_[i], expected_[i], call_, group_.rank, group_.size);
-    }
-    expected_.clear();
   }
 
   struct copy_at_the_end {
@@ -269,7 +279,7 @@ class mpi_pieces final : public in_flight {
   std::string axis_;
   std::string tensor_;
   std::vector<MPI_Request> requests_;
-  std::vector<MPI_Status> statuses_;
+  std::size_t finished_ = 0;   // so many of them
   std::vector<int> expected_;  // elements in each message of a receive
   std::unique_ptr<mpi_counts> from_;
   std::unique_ptr<mpi_counts> to_;

@@ -35,6 +35,9 @@ class mpi_session {
                   "mpi: MPI could not be started for a program with threads; start the program "
                   "with mpirun of the MPI it was built with");
     }
+    // MPICH reports the errors of started calls to these and not to the communicator of the call.
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   }
   ~mpi_session() {
     int over = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
+#include <thread>
 
 #include "tenon/communicate/mpi/pieces.hpp"
 
@@ -32,7 +33,7 @@ class mpi_transport final : public transport {
     r.call = collective::split;
     r.axis = "all";
     detail::check_mpi(code, r, 0, 1);
-    return std::unique_ptr<mpi_transport>(new mpi_transport(own, options));
+    return std::unique_ptr<mpi_transport>(new mpi_transport(own, options, must_be_polite(own)));
   }
   ~mpi_transport() override {
     int over = 0;
@@ -51,7 +52,7 @@ class mpi_transport final : public transport {
     detail::check_mpi(MPI_Comm_split(group_.handle, color, key, &part), r, rank(), size());
     mpi_options options;
     options.count_limit = group_.limit;
-    std::unique_ptr<mpi_transport> made(new mpi_transport(part, options));
+    std::unique_ptr<mpi_transport> made(new mpi_transport(part, options, group_.polite));
     made->set_timeout(group_.timeout);
     return made;
   }
@@ -61,7 +62,8 @@ class mpi_transport final : public transport {
   }
 
   void run(const request& r) override {
-    if (!plain(r)) return start(r).wait();
+    const bool receives = r.call == collective::receive;
+    if (!plain(r) || (group_.polite && !receives)) return start(r).wait();
     const watchdog::watch watched(r, rank(), size(), group_.timeout);
     detail::check_mpi(run_plain(r), r, rank(), size());
   }
@@ -69,10 +71,28 @@ class mpi_transport final : public transport {
   void set_timeout(double seconds) override { group_.timeout = std::max(seconds, 0.0); }
 
  private:
-  mpi_transport(MPI_Comm own, mpi_options options)
-      : transport(rank_in(own), size_of(own)), group_{own, rank(), size(), options.count_limit, 0} {
+  mpi_transport(MPI_Comm own, mpi_options options, bool polite)
+      : transport(rank_in(own), size_of(own)), group_{own, rank(), size(), options.count_limit,
+                                                      0,   polite} {
     MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   }
+
+  /// Open MPI gives its core away when there are more ranks than cores; MPICH spins, and a small
+  /// call then takes as long as a turn of the scheduler.
+  static bool must_be_polite(MPI_Comm group) {
+    char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    MPI_Get_library_version(library, &length);
+    if (std::string_view(library).find("Open MPI") != std::string_view::npos) return false;
+    MPI_Comm here = MPI_COMM_NULL;
+    if (MPI_Comm_split_type(group, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS) {
+      return false;
+    }
+    const int ranks_here = size_of(here);
+    MPI_Comm_free(&here);
+    return ranks_here > static_cast<int>(std::thread::hardware_concurrency());
+  }
+
   static int rank_in(MPI_Comm group) {
     int rank = 0;
     MPI_Comm_rank(group, &rank);
@@ -130,6 +150,7 @@ class mpi_transport final : public transport {
       case collective::send:
         return MPI_Send(r.from, count, type, r.peer, r.tag, group);
       case collective::receive: {
+        if (group_.polite) await_message(r);
         MPI_Status status;
         const int code = MPI_Recv(r.to, count, type, r.peer, r.tag, group, &status);
         if (code == MPI_SUCCESS) check_received(status, count, r, rank(), size());
@@ -139,6 +160,15 @@ class mpi_transport final : public transport {
         break;
     }
     return MPI_SUCCESS;
+  }
+
+  void await_message(const request& r) {
+    detail::wait_politely([&] {
+      int here = 0;
+      detail::check_mpi(MPI_Iprobe(r.peer, r.tag, group_.handle, &here, MPI_STATUS_IGNORE), r,
+                        rank(), size());
+      return here != 0;
+    });
   }
 
   int all_gather(const request& r, MPI_Datatype type) {
