@@ -121,20 +121,23 @@ std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
   return lines;
 }
 
-// Continues a newline by `count` bytes; every rank takes part and gets the text.
-std::string sample(any_run& trained, const settings& run) {
-  std::vector<std::int32_t> tokens{'\n'};
+// Continues a piece of the text by `run.sample` bytes; every rank takes part and gets the text.
+std::string sample(any_run& trained, const settings& run, const tenon::training_text& text) {
+  const std::size_t prompt = std::min<std::size_t>(32, text.bytes.size());
+  const auto begin = static_cast<std::ptrdiff_t>((text.bytes.size() - prompt) / 2);
+  std::vector<std::uint8_t> bytes(text.bytes.begin() + begin,
+                                  text.bytes.begin() + begin + static_cast<std::ptrdiff_t>(prompt));
+  std::vector<std::int32_t> tokens(bytes.begin(), bytes.end());
   const tenon::random_stream stream(run.seed, "sample");
   for (std::int64_t i = 0; i < run.sample; ++i) {
     tokens.push_back(trained.next_token(tokens, [&](std::span<const float> logits) {
       return tenon::next_token(logits, 0.7, stream, i);
     }));
+    bytes.push_back(static_cast<std::uint8_t>(tokens.back()));
   }
-  std::vector<std::uint8_t> bytes;
-  for (std::size_t i = 1; i < tokens.size(); ++i) {
-    bytes.push_back(static_cast<std::uint8_t>(tokens[i]));
-  }
-  return tenon::printable(bytes);
+  const std::span<const std::uint8_t> all(bytes);
+  return tenon::joined("sample, continuing \"", tenon::printable(all.first(prompt)), "\":\n",
+                       tenon::printable(all.subspan(prompt)), "\n");
 }
 
 // The axes of a step's bytes, in the order in which they are exchanged.
@@ -260,8 +263,8 @@ int train(tenon::mpi_session& mpi, const settings& run) {
     return 128 + asked_to_end;
   }
   if (run.sample > 0) {
-    const std::string generated = sample(*trained, run);
-    if (first) std::fputs(("\nsample:\n" + generated + "\n").c_str(), stdout);
+    const std::string generated = sample(*trained, run, text);
+    if (first) std::fputs(("\n" + generated).c_str(), stdout);
   }
   std::fflush(stdout);
   return 0;
