@@ -87,6 +87,33 @@ int threads_of_this_rank(const settings& run, int rank) {
   return threads;
 }
 
+// Runs something on the first rank alone; when it fails, all ranks fail alike, with its sentence.
+template <class F>
+void on_first_rank(tenon::ranks<grid>& group, F&& f) {
+  std::string sentence;
+  std::vector<std::int64_t> told{0, 0};  // length of the sentence, and its kind
+  if (group.rank() == 0) {
+    try {
+      f();
+    } catch (const tenon::error& e) {
+      sentence = e.what();
+      told = {static_cast<std::int64_t>(sentence.size()), static_cast<std::int64_t>(e.kind())};
+    }
+  }
+  largest_of_all(group, told);
+  if (told[0] == 0) return;
+  sentence.resize(static_cast<std::size_t>(told[0]));
+  if (group.size() > 1) {
+    group.everyone().group().run({.call = tenon::collective::broadcast,
+                                  .to = sentence.data(),
+                                  .count = told[0],
+                                  .bookkeeping = true,
+                                  .axis = "all",
+                                  .tensor = "report"});
+  }
+  throw tenon::error(static_cast<tenon::error_kind>(told[1]), sentence);
+}
+
 void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& text) {
   const auto print = static_cast<std::int64_t>(text.fingerprint() >> 1);
   std::vector<std::int64_t> both{print, -print};
@@ -158,12 +185,13 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   const tenon::training_text text = tenon::read_text(run.text);
   const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
                             run.shape.vocabulary);
-  tenon::step_log log;
-  if (first && !run.log.empty()) log = tenon::step_log(run.log);
-
   tenon::ranks<grid> group(std::move(world), mesh,
                            {.sums = run.strategy.sums, .timeout = run.timeout});
   require_same_text(group, text);
+  tenon::step_log log;
+  on_first_rank(group, [&] {
+    if (!run.log.empty()) log = tenon::step_log(run.log);
+  });
   const int threads = threads_of_this_rank(run, group.rank());
   tenon::kernel::set_threads(threads);
 
