@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/text.hpp"
@@ -72,7 +73,7 @@ class agreement {
     hash_ = detail::mixed(hash_, (static_cast<std::uint64_t>(r.peer) << 32) |
                                      static_cast<std::uint32_t>(r.site.line));
     hash_ = detail::mixed(hash_, hash_of(r.tensor));
-    hash_ = detail::mixed(hash_, hash_of(r.site.file));
+    hash_ = detail::mixed(hash_, hash_of_file(r.site.file));
     e.sequence = ++sequence_;
     e.hash_after = hash_;
     e.tensor = r.tensor;
@@ -98,6 +99,13 @@ class agreement {
   }
 
  private:
+  /// The hash of a path, remembered by the place of the text, which is a literal.
+  std::uint64_t hash_of_file(const char* file) {
+    auto& known = files_[(reinterpret_cast<std::uintptr_t>(file) >> 4) % files_.size()];
+    if (known.first != file) known = {file, hash_of(file)};
+    return known.second;
+  }
+
   struct entry {
     std::int64_t sequence = 0;
     std::uint64_t hash_before = 0;
@@ -195,6 +203,7 @@ class agreement {
   }
 
   std::array<entry, kept> last_{};
+  std::array<std::pair<const char*, std::uint64_t>, 32> files_{};
   std::int64_t sequence_ = 0;
   std::uint64_t hash_ = 0x7465'6e6f'6eULL;
 };

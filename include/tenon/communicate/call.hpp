@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -26,6 +27,8 @@ enum class collective : std::uint8_t {
   receive,
   split
 };
+
+inline constexpr std::size_t collectives = 9;
 
 constexpr std::string_view name_of(collective call) noexcept {
   constexpr std::string_view names[] = {"barrier",        "broadcast",  "all_gather",

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tenon/communicate/agreement.hpp"
 #include "tenon/communicate/checked_message.hpp"
@@ -85,7 +86,7 @@ class communicator {
       calls_.enter(r);
       if (options_.compare_every_call) calls_.compare(*group_, axis_, r.step);
     }
-    ledger_row& row = book_->row(axis_, name_of(r.call));
+    ledger_row& row = row_of(r.call);
     const std::int64_t bytes = bytes_crossing(r, rank(), size());
     row.calls += 1;
     row.elements += bytes / bytes_of(r.element);
@@ -116,6 +117,14 @@ class communicator {
   }
 
  private:
+  /// The row of the ledger, remembered: looking it up costs as much as a small message.
+  ledger_row& row_of(collective call) {
+    const std::size_t place = book_->phase_number() * collectives + static_cast<std::size_t>(call);
+    if (place >= rows_.size()) rows_.resize(place + 1, nullptr);
+    if (rows_[place] == nullptr) rows_[place] = &book_->row(axis_, name_of(call));
+    return *rows_[place];
+  }
+
   class stopwatch {
    public:
     explicit stopwatch(ledger_row& row) : row_(row), begin_(std::chrono::steady_clock::now()) {}
@@ -150,6 +159,7 @@ class communicator {
   ledger* book_;
   communicator_options options_;
   agreement calls_;
+  std::vector<ledger_row*> rows_;  // [phases][collectives]
 };
 
 }  // namespace tenon::inline v0

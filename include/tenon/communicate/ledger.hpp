@@ -8,6 +8,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace tenon::inline v0 {
 
@@ -38,14 +39,21 @@ class ledger {
   std::int64_t step() const noexcept { return step_; }
   void set_step(std::int64_t step) noexcept { step_ = step; }
 
-  std::string_view phase() const noexcept { return phase_; }
-  void set_phase(std::string_view phase) { phase_ = phase; }
+  std::string_view phase() const noexcept { return phases_[phase_]; }
+  /// The present phase among those that there were, from 0.
+  std::size_t phase_number() const noexcept { return phase_; }
+  void set_phase(std::string_view phase) {
+    for (phase_ = 0; phase_ < phases_.size(); ++phase_) {
+      if (phases_[phase_] == phase) return;
+    }
+    phases_.emplace_back(phase);
+  }
 
   /// The row of a call in the present phase; the reference stays valid as long as the ledger.
   ledger_row& row(std::string_view axis, std::string_view call) {
-    const auto found = rows_.find(std::tuple(axis, call, std::string_view(phase_)));
+    const auto found = rows_.find(std::tuple(axis, call, phase()));
     if (found != rows_.end()) return found->second;
-    return rows_[ledger_key{std::string(axis), std::string(call), phase_}];
+    return rows_[ledger_key{std::string(axis), std::string(call), std::string(phase())}];
   }
 
   /// Orders keys by axis, call and phase, and looks them up without making strings.
@@ -100,7 +108,8 @@ class ledger {
   table rows_;
   std::map<std::string, std::int64_t> marked_bytes_;
   double marked_seconds_ = 0;
-  std::string phase_ = "other";
+  std::vector<std::string> phases_{"other"};
+  std::size_t phase_ = 0;
   std::int64_t step_ = 0;
 };
 

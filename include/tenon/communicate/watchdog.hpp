@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <list>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -51,10 +50,10 @@ class watchdog {
    public:
     watch(const request& call, int rank, int size, double timeout)
         : call_(call), rank_(rank), size_(size), timeout_(timeout) {
-      if (timeout_ > 0) place_ = of_this_process().add(*this);
+      if (timeout_ > 0) of_this_process().add(*this);
     }
     ~watch() {
-      if (timeout_ > 0) of_this_process().remove(place_);
+      if (timeout_ > 0) of_this_process().remove(*this);
     }
     watch(const watch&) = delete;
     watch& operator=(const watch&) = delete;
@@ -67,13 +66,14 @@ class watchdog {
     double timeout_;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
     bool told_ = false;
-    std::list<watch*>::iterator place_;
+    watch* before_ = nullptr;
+    watch* after_ = nullptr;
   };
 
  private:
   watchdog() = default;
 
-  std::list<watch*>::iterator add(watch& call) {
+  void add(watch& call) {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { look(); });
     // The thread sleeps for as long as the shortest timeout so far allows.
@@ -81,18 +81,21 @@ class watchdog {
       shortest_ = call.timeout_;
       wake_.notify_all();
     }
-    return calls_.insert(calls_.end(), &call);
+    call.after_ = first_;
+    if (first_ != nullptr) first_->before_ = &call;
+    first_ = &call;
   }
-  void remove(std::list<watch*>::iterator place) {
+  void remove(watch& call) {
     const std::lock_guard lock(mutex_);
-    calls_.erase(place);
+    (call.before_ == nullptr ? first_ : call.before_->after_) = call.after_;
+    if (call.after_ != nullptr) call.after_->before_ = call.before_;
   }
 
   void look() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       wake_.wait_for(lock, std::chrono::duration<double>(std::clamp(shortest_ / 8, 0.005, 1.0)));
-      for (watch* call : calls_) {
+      for (watch* call = first_; call != nullptr; call = call->after_) {
         const std::chrono::duration<double> waited =
             std::chrono::steady_clock::now() - call->begin_;
         if (call->told_ || waited.count() < call->timeout_) continue;
@@ -115,7 +118,7 @@ class watchdog {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::list<watch*> calls_;
+  watch* first_ = nullptr;  // of the watched calls
   std::thread thread_;
   handler on_timeout_;
   double shortest_ = 1e9;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective of a communicator beside the same MPI call written by hand, in pairs: medians of
+// interleaved calls. The ratio is what counting and checking cost.
+//
+//   mpirun -n 2 build/bench/collectives [--json FILE]
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tenon/communicate/collectives.hpp"
+#include "tenon/communicate/program.hpp"
+
+using namespace tenon;
+
+namespace {
+
+struct pair_of_calls {
+  const char* name;
+  std::function<void()> ours;
+  std::function<void()> by_hand;
+};
+
+double seconds_of(const std::function<void()>& call) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  return spent.count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+  return values[values.size() / 2];
+}
+
+int measure(mpi_session& mpi, const std::string& file) {
+  ledger book;
+  communicator group(mpi.world(), "data", book);
+  const int ranks = group.size();
+  const bool speaks = group.rank() == 0;
+  std::string rows;
+  if (speaks)
+    std::printf("%-16s %10s %12s %12s %8s\n", "call", "bytes", "ours", "by hand", "ratio");
+  for (std::int64_t bytes = 1 << 10; bytes <= 1 << 24; bytes *= 4) {
+    const std::int64_t count =
+        bytes / static_cast<std::int64_t>(sizeof(float)) / ranks;  // of a rank
+    const auto whole_size = static_cast<std::size_t>(count * ranks);
+    std::vector<float> whole(whole_size, 1.0F), result(whole_size);
+    std::vector<float> piece(static_cast<std::size_t>(count), 1.0F);
+    const std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), count);
+    const std::vector<int> lengths(counts.size(), static_cast<int>(count));
+    std::vector<int> places;
+    for (int rank = 0; rank < ranks; ++rank) places.push_back(rank * static_cast<int>(count));
+    const auto n = static_cast<int>(count), all = n * ranks;
+    const std::span<const std::int64_t> cut(counts);
+    const call_options known{.global_count = count * ranks * ranks};
+    const pair_of_calls pairs[] = {
+        {"all_reduce", [&] { communicate::all_reduce(group, whole, std::span(result)); },
+         [&] {
+           MPI_Allreduce(whole.data(), result.data(), all, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+         }},
+        {"all_gather", [&] { communicate::all_gather(group, piece, std::span(result), cut); },
+         [&] {
+           MPI_Allgather(piece.data(), n, MPI_FLOAT, result.data(), n, MPI_FLOAT, MPI_COMM_WORLD);
+         }},
+        {"reduce_scatter",
+         [&] { communicate::reduce_scatter(group, whole, std::span(piece), cut); },
+         [&] {
+           MPI_Reduce_scatter(whole.data(), piece.data(), lengths.data(), MPI_FLOAT, MPI_SUM,
+                              MPI_COMM_WORLD);
+         }},
+        {"all_to_all",
+         [&] { communicate::all_to_all(group, whole, cut, std::span(result), cut, known); },
+         [&] {
+           MPI_Alltoallv(whole.data(), lengths.data(), places.data(), MPI_FLOAT, result.data(),
+                         lengths.data(), places.data(), MPI_FLOAT, MPI_COMM_WORLD);
+         }},
+        {"broadcast", [&] { communicate::broadcast(group, std::span(whole)); },
+         [&] { MPI_Bcast(whole.data(), all, MPI_FLOAT, 0, MPI_COMM_WORLD); }},
+    };
+    const int repeats = bytes >= 1 << 22 ? 15 : 101;
+    for (const pair_of_calls& pair : pairs) {
+      std::vector<double> ours, by_hand;
+      for (int i = 0; i < repeats; ++i) {
+        // Which goes first alternates: the second finds warm caches.
+        if (i % 2 == 0) ours.push_back(seconds_of(pair.ours));
+        by_hand.push_back(seconds_of(pair.by_hand));
+        if (i % 2 != 0) ours.push_back(seconds_of(pair.ours));
+      }
+      const double a = median(ours), b = median(by_hand);
+      if (speaks) {
+        std::printf("%-16s %10lld %9.1f us %9.1f us %8.3f\n", pair.name,
+                    static_cast<long long>(bytes), a * 1e6, b * 1e6, a / b);
+      }
+      rows += joined(rows.empty() ? "" : ",\n", "{\"call\": \"", pair.name,
+                     "\", \"bytes\": ", bytes, ", \"ours_microseconds\": ", a * 1e6,
+                     ", \"by_hand_microseconds\": ", b * 1e6, ", \"ratio\": ", a / b, "}");
+    }
+  }
+  if (speaks && !file.empty()) {
+    std::ofstream out(file);
+    out << "[" << rows << "]\n";
+    require(out.good(), "--json: the file ", file, " cannot be written; name one that can");
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program(argc, argv, [&](mpi_session& mpi) {
+    std::string file;
+    for (int i = 1; i < argc; ++i) {
+      require(std::string(argv[i]) == "--json" && i + 1 < argc, "collectives: the word '", argv[i],
+              "' is not known; use --json FILE or nothing");
+      file = argv[++i];
+    }
+    return measure(mpi, file);
+  });
+}
