@@ -12,7 +12,8 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
-// The fold that types a chain: what flows, and the layers bound so far.
+// The fold that types a chain: what flows, and the layers bound so far. The types of a step stand
+// in a body: in a signature, a step that does not fit would also be reported as a missing operator.
 template <class Flow, class... Bounds>
 struct chain_so_far {
   using flow = Flow;
@@ -22,8 +23,10 @@ struct chain_so_far {
 template <class L>
 struct chain_step {};
 template <class Flow, class... Bounds, class L>
-auto operator>>(chain_so_far<Flow, Bounds...>, chain_step<L>)
-    -> chain_so_far<output_of<L, Flow>, Bounds..., bound_to<L, Flow>>;
+constexpr auto operator>>(chain_so_far<Flow, Bounds...>, chain_step<L>) noexcept {
+  using bound = bound_to<L, Flow>;
+  return chain_so_far<typename bound::output_type, Bounds..., bound>{};
+}
 
 template <class In, class... Ls>
 using chain_of = decltype((chain_so_far<In>{} >> ... >> chain_step<Ls>{}));

@@ -47,8 +47,12 @@ struct residual {
   template <class In>
   class bound {
     using inner = bound_to<Branch, In>;
-    static_assert(detail::can_be_added<In, typename inner::output_type>::fits,
-                  "residual: the branch does not give back the state of its input");
+    static_assert(std::is_same_v<typename inner::output_type, In>,
+                  "residual: the branch does not give back the dims and the states of its input; "
+                  "end it with the product or the move that leads back to them");
+    static_assert(detail::can_be_added<In, In>::fits,
+                  "residual: the input cannot be added to; give one tensor without a maximum that "
+                  "is still to be done");
 
    public:
     using output_type = In;

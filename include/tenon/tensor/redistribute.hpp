@@ -302,14 +302,18 @@ auto redistribute(tensor<E, D, P> x, std::string_view name = {}, const partition
                   "the table of moves");
     static_assert(cuts_only<with_state<states_of_t<P>, Axis, To>, D>,
                   "redistribute: the dim to cut is not a dim of the tensor; cut one of its dims");
-    static_assert(can_redistribute<P, Axis, To>,
+    static_assert(!has_move<Axis, from, To> || can_redistribute<P, Axis, To>,
                   "redistribute: another axis cuts the same dim inside this one; move that axis "
                   "first");
-    using step = move<Axis, from, To>;
-    if constexpr (std::is_same_v<step, nothing>) {
-      return detail::kept<To, Axis>(std::move(x));
-    } else {
-      return detail::moved(step{}, std::type_identity<To>{}, std::move(x), name, site, cut);
+    // Only what is legal is compiled on, so that nothing but the sentence is printed.
+    if constexpr (cuts_only<with_state<states_of_t<P>, Axis, To>, D> &&
+                  can_redistribute<P, Axis, To>) {
+      using step = move<Axis, from, To>;
+      if constexpr (std::is_same_v<step, nothing>) {
+        return detail::kept<To, Axis>(std::move(x));
+      } else {
+        return detail::moved(step{}, std::type_identity<To>{}, std::move(x), name, site, cut);
+      }
     }
   }
 }
