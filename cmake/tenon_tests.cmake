@@ -7,8 +7,9 @@
 #     `name_ranksN`. A main is given (with RANKS one that starts and ends MPI), unless a source has
 #     its own or defines BOOST_TEST_MODULE.
 #
-#   tenon_reject(NAME name SOURCE file.cpp)
-#     A program that must not compile, see tests/rejects and cmake/check_reject.bash.
+#   tenon_reject(NAME name SOURCE file.cpp [PRECOMPILED header.hpp])
+#     A program that must not compile, see tests/rejects and cmake/check_reject.bash. A header that
+#     many of them share is compiled once in each run of ctest, before them.
 #
 #   tenon_launch(VARIABLE ranks)
 #     Sets VARIABLE to the words that start `ranks` ranks under this build's MPI.
@@ -74,8 +75,30 @@ function(tenon_test)
   endif()
 endfunction()
 
+# Sets `variable` to the flags that make `compiler` begin with the header `file`; a test compiles it.
+function(tenon_precompiled variable compiler file)
+  cmake_path(GET file FILENAME filename)
+  cmake_path(GET file STEM stem)
+  string(TOLOWER "precompiled_${stem}_${compiler}" name)
+  set(copy "${CMAKE_CURRENT_BINARY_DIR}/${name}/${filename}")
+  if(compiler STREQUAL GXX)
+    set(compiled "${copy}.gch")
+    set(${variable} -include "${copy}" PARENT_SCOPE)  # g++ takes the .gch beside it
+  else()
+    set(compiled "${copy}.pch")
+    set(${variable} -include-pch "${compiled}" PARENT_SCOPE)
+  endif()
+  if(NOT TEST ${name})
+    configure_file("${file}" "${copy}" COPYONLY)
+    add_test(NAME ${name} COMMAND "${TENON_${compiler}}" -std=c++20 -w ${ARGN} -x c++-header
+                                  "${copy}" -o "${compiled}")
+    set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 120 FIXTURES_SETUP ${name}
+                                            ENVIRONMENT "${TENON_TEST_ENVIRONMENT}")
+  endif()
+endfunction()
+
 function(tenon_reject)
-  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;SOURCE" "")
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;SOURCE;PRECOMPILED" "")
   if(NOT test_NAME OR NOT test_SOURCE OR test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_reject: NAME and SOURCE are needed, and these words are not known: "
                         "'${test_UNPARSED_ARGUMENTS}'")
@@ -91,10 +114,20 @@ function(tenon_reject)
     if(compiler STREQUAL GXX)
       set(forms both)
     endif()
+    set(precompiled "")
+    if(test_PRECOMPILED AND TENON_${compiler})
+      cmake_path(ABSOLUTE_PATH test_PRECOMPILED)
+      tenon_precompiled(precompiled ${compiler} "${test_PRECOMPILED}" ${includes})
+    endif()
     add_test(NAME ${name}
              COMMAND "${TENON_BASH}" "${PROJECT_SOURCE_DIR}/cmake/check_reject.bash"
-                     "${test_SOURCE}" "${TENON_${compiler}}" ${forms} ${includes})
+                     "${test_SOURCE}" "${TENON_${compiler}}" ${forms} ${includes} ${precompiled})
     set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 120 SKIP_RETURN_CODE 77
                                             ENVIRONMENT "${TENON_TEST_ENVIRONMENT}")
+    if(precompiled)
+      cmake_path(GET test_PRECOMPILED STEM stem)
+      string(TOLOWER "precompiled_${stem}_${compiler}" fixture)
+      set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${fixture})
+    endif()
   endforeach()
 endfunction()
