@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective of a communicator beside the same MPI call written by hand, in pairs: medians of
-// interleaved calls. The ratio is what counting and checking cost.
+// Every collective of a communicator, and every move of `redistribute` that sends, beside the same
+// MPI call written by hand, in pairs: medians of interleaved calls. The ratio is what counting,
+// checking, making the result and packing cost; the calls by hand write into memory that is there.
 //
 //   mpirun -n 2 build/bench/collectives [--json FILE]
 #include <mpi.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -15,6 +17,8 @@
 
 #include "tenon/communicate/collectives.hpp"
 #include "tenon/communicate/program.hpp"
+#include "tenon/memory/keep_pages.hpp"
+#include "tenon/tensor/redistribute.hpp"
 
 using namespace tenon;
 
@@ -39,14 +43,37 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+using line = mesh<axis::tensor>;
+template <class State>
+using held = tensor<float, dims<sequence, hidden>, placement<on<axis::tensor, State>>>;
+
+// all_to_all of a matrix [rows, columns] from cut rows to cut columns, as one would write it.
+void exchange_by_hand(const std::vector<float>& from, std::vector<float>& to,
+                      std::vector<float>& packed, std::vector<float>& received, int ranks,
+                      std::size_t rows, std::size_t columns) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t here = rows / n, width = columns / n;
+  for (std::size_t r = 0; r < n; ++r) {
+    for (std::size_t i = 0; i < here; ++i) {
+      std::memcpy(&packed[(r * here + i) * width], &from[i * columns + r * width],
+                  width * sizeof(float));
+    }
+  }
+  const auto count = static_cast<int>(here * width);
+  MPI_Alltoall(packed.data(), count, MPI_FLOAT, received.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
+  std::memcpy(to.data(), received.data(), rows * width * sizeof(float));
+}
+
 int measure(mpi_session& mpi, const std::string& file) {
+  keep_pages();
   ledger book;
   communicator group(mpi.world(), "data", book);
   const int ranks = group.size();
   const bool speaks = group.rank() == 0;
+  tenon::ranks<line> all_ranks(mpi.world(), line({ranks}));
   std::string rows;
   if (speaks)
-    std::printf("%-16s %10s %12s %12s %8s\n", "call", "bytes", "ours", "by hand", "ratio");
+    std::printf("%-36s %10s %12s %12s %8s\n", "call", "bytes", "ours", "by hand", "ratio");
   for (std::int64_t bytes = 1 << 10; bytes <= 1 << 24; bytes *= 4) {
     const std::int64_t count =
         bytes / static_cast<std::int64_t>(sizeof(float)) / ranks;  // of a rank
@@ -60,6 +87,14 @@ int measure(mpi_session& mpi, const std::string& file) {
     const auto n = static_cast<int>(count), all = n * ranks;
     const std::span<const std::int64_t> cut(counts);
     const call_options known{.global_count = count * ranks * ranks};
+    constexpr std::int64_t columns = 64;
+    const std::int64_t rows_of_all = count * ranks / columns;
+    const shape<dims<sequence, hidden>> extents{rows_of_all, columns};
+    held<partial> terms(all_ranks, extents);
+    std::fill(terms.values().begin(), terms.values().end(), 1.0F);
+    held<sharded<sequence>> cut_rows(all_ranks, extents);
+    std::fill(cut_rows.values().begin(), cut_rows.values().end(), 1.0F);
+    std::vector<float> packed(piece.size()), received(piece.size()), exchanged(piece.size());
     const pair_of_calls pairs[] = {
         {"all_reduce", [&] { communicate::all_reduce(group, whole, std::span(result)); },
          [&] {
@@ -81,6 +116,33 @@ int measure(mpi_session& mpi, const std::string& file) {
            MPI_Alltoallv(whole.data(), lengths.data(), places.data(), MPI_FLOAT, result.data(),
                          lengths.data(), places.data(), MPI_FLOAT, MPI_COMM_WORLD);
          }},
+        {"redistribute: partial to invariant",
+         [&] {
+           const auto sum = redistribute<axis::tensor, invariant>(std::move(terms));
+           terms =
+               sum.relabelled(layout<dims<sequence, hidden>, placement<on<axis::tensor, partial>>>(
+                   extents, all_ranks.grid()));
+         },
+         [&] {
+           MPI_Allreduce(MPI_IN_PLACE, whole.data(), all, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+         }},
+        {"redistribute: partial to sharded",
+         [&] { redistribute<axis::tensor, sharded<sequence>>(terms); },
+         [&] {
+           MPI_Reduce_scatter(whole.data(), piece.data(), lengths.data(), MPI_FLOAT, MPI_SUM,
+                              MPI_COMM_WORLD);
+         }},
+        {"redistribute: sharded to replicated",
+         [&] { redistribute<axis::tensor, replicated>(cut_rows); },
+         [&] {
+           MPI_Allgather(piece.data(), n, MPI_FLOAT, result.data(), n, MPI_FLOAT, MPI_COMM_WORLD);
+         }},
+        {"redistribute: sharded to sharded",
+         [&] { redistribute<axis::tensor, sharded<hidden>>(cut_rows); },
+         [&] {
+           exchange_by_hand(piece, exchanged, packed, received, ranks,
+                            static_cast<std::size_t>(rows_of_all), columns);
+         }},
         {"broadcast", [&] { communicate::broadcast(group, std::span(whole)); },
          [&] { MPI_Bcast(whole.data(), all, MPI_FLOAT, 0, MPI_COMM_WORLD); }},
     };
@@ -95,7 +157,7 @@ int measure(mpi_session& mpi, const std::string& file) {
       }
       const double a = median(ours), b = median(by_hand);
       if (speaks) {
-        std::printf("%-16s %10lld %9.1f us %9.1f us %8.3f\n", pair.name,
+        std::printf("%-36s %10lld %9.1f us %9.1f us %8.3f\n", pair.name,
                     static_cast<long long>(bytes), a * 1e6, b * 1e6, a / b);
       }
       rows += joined(rows.empty() ? "" : ",\n", "{\"call\": \"", pair.name,

@@ -11,9 +11,9 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
-inline pending all_gather(communicator& group, memory_view piece, memory_view whole,
-                          std::span<const std::int64_t> counts, const call_options& options,
-                          call_site site) {
+inline pending call_all_gather(communicator& group, memory_view piece, memory_view whole,
+                               std::span<const std::int64_t> counts, const call_options& options,
+                               call_site site) {
   require_counts(group, "all_gather", counts);
   require_own_part(group, "all_gather", piece, whole, counts);
   request r;
@@ -39,7 +39,7 @@ pending all_gather(communicator& group, std::type_identity_t<std::span<const T>>
   static_assert(storable<T>,
                 "all_gather: these elements cannot be sent; use fp64, fp32, bf16, int32, int64 or "
                 "bytes");
-  return detail::all_gather(group, piece, whole, counts, options, site);
+  return detail::call_all_gather(group, piece, whole, counts, options, site);
 }
 
 /// Pieces of equal size: `piece` [n], `whole` [ranks x n].
@@ -52,7 +52,7 @@ pending all_gather(communicator& group, std::type_identity_t<std::span<const T>>
                 "bytes");
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()),
                                          static_cast<std::int64_t>(piece.size()));
-  return detail::all_gather(group, piece, whole, counts, options, site);
+  return detail::call_all_gather(group, piece, whole, counts, options, site);
 }
 
 }  // namespace communicate

@@ -10,8 +10,9 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
-inline pending all_reduce(communicator& group, memory_view from, memory_view to,
-                          reduction_kind reduction, const call_options& options, call_site site) {
+inline pending call_all_reduce(communicator& group, memory_view from, memory_view to,
+                               reduction_kind reduction, const call_options& options,
+                               call_site site) {
   require_size(group, "all_reduce", "the result", to.count, from.count);
   require_whole_units(group, "all_reduce", from.count, reduction);
   if (from.data != to.data) {
@@ -41,7 +42,7 @@ pending all_reduce(communicator& group, std::type_identity_t<std::span<const T>>
   static_assert(
       reducible<T>,
       "all_reduce: these elements cannot be merged; use fp64, fp32, bf16, int32 or int64");
-  return detail::all_reduce(group, from, to, reduction, options, site);
+  return detail::call_all_reduce(group, from, to, reduction, options, site);
 }
 
 /// In place.
@@ -52,7 +53,7 @@ pending all_reduce(communicator& group, std::span<T> values,
   static_assert(
       reducible<T>,
       "all_reduce: these elements cannot be merged; use fp64, fp32, bf16, int32 or int64");
-  return detail::all_reduce(group, values, values, reduction, options, site);
+  return detail::call_all_reduce(group, values, values, reduction, options, site);
 }
 
 }  // namespace communicate

@@ -11,10 +11,10 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
-inline pending all_to_all(communicator& group, memory_view from,
-                          std::span<const std::int64_t> from_counts, memory_view to,
-                          std::span<const std::int64_t> to_counts, const call_options& options,
-                          call_site site) {
+inline pending call_all_to_all(communicator& group, memory_view from,
+                               std::span<const std::int64_t> from_counts, memory_view to,
+                               std::span<const std::int64_t> to_counts, const call_options& options,
+                               call_site site) {
   require_counts(group, "all_to_all", from_counts);
   require_counts(group, "all_to_all", to_counts);
   require_size(group, "all_to_all", "the input", from.count, sum_of(from_counts));
@@ -57,7 +57,7 @@ pending all_to_all(communicator& group, std::type_identity_t<std::span<const T>>
   static_assert(storable<T>,
                 "all_to_all: these elements cannot be sent; use fp64, fp32, bf16, int32, int64 or "
                 "bytes");
-  return detail::all_to_all(group, from, from_counts, to, to_counts, options, site);
+  return detail::call_all_to_all(group, from, from_counts, to, to_counts, options, site);
 }
 
 }  // namespace communicate

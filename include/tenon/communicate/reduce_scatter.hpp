@@ -10,9 +10,9 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
-inline pending reduce_scatter(communicator& group, memory_view whole, memory_view piece,
-                              std::span<const std::int64_t> counts, reduction_kind reduction,
-                              const call_options& options, call_site site) {
+inline pending call_reduce_scatter(communicator& group, memory_view whole, memory_view piece,
+                                   std::span<const std::int64_t> counts, reduction_kind reduction,
+                                   const call_options& options, call_site site) {
   require_counts(group, "reduce_scatter", counts);
   require_own_part(group, "reduce_scatter", piece, whole, counts);
   for (const std::int64_t count : counts) {
@@ -44,7 +44,7 @@ pending reduce_scatter(communicator& group, std::type_identity_t<std::span<const
   static_assert(
       reducible<T>,
       "reduce_scatter: these elements cannot be merged; use fp64, fp32, bf16, int32 or int64");
-  return detail::reduce_scatter(group, whole, piece, counts, reduction, options, site);
+  return detail::call_reduce_scatter(group, whole, piece, counts, reduction, options, site);
 }
 
 }  // namespace communicate

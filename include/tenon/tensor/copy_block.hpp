@@ -37,17 +37,30 @@ void for_each_run(const block_in<N>& a, const block_in<N>& b,
     for (std::size_t d = 0; d < N; ++d) at = at * where.extents[d] + where.begin[d] + index[d];
     return at;
   };
+  if (inner == 0) return f(offset(a, {}), offset(b, {}), length);
+  // The dim before the run is stepped through with fixed strides, the others are counted.
+  const auto stride = [inner](const block_in<N>& where) {
+    std::int64_t step = 1;
+    for (std::size_t d = inner; d < N; ++d) step *= where.extents[d];
+    return step;
+  };
+  const std::int64_t a_step = stride(a);
+  const std::int64_t b_step = stride(b);
   std::array<std::int64_t, N> index{};
   while (true) {
-    f(offset(a, index), offset(b, index), length);
-    std::size_t d = inner;
+    std::int64_t at_a = offset(a, index);
+    std::int64_t at_b = offset(b, index);
+    for (std::int64_t i = 0; i < size[inner - 1]; ++i, at_a += a_step, at_b += b_step) {
+      f(at_a, at_b, length);
+    }
+    std::size_t d = inner - 1;
     while (d > 0) {
       --d;
       if (++index[d] < size[d]) break;
       index[d] = 0;
       if (d == 0) return;
     }
-    if (inner == 0) return;
+    if (inner == 1) return;
   }
 }
 

@@ -194,14 +194,17 @@ auto moved(all_to_all<Axis, From, Into>, std::type_identity<To>, tensor<E, D, P>
   const auto ranks_on = static_cast<std::size_t>(line.size());
   std::vector<std::int64_t> send(ranks_on);
   std::vector<std::int64_t> receive(ranks_on);
-  buffer<E> packed(x.elements());
-  buffer<E> received(result.elements());
+  // Pieces that follow one another in memory are sent from, or received into, their place.
+  const bool sent_in_place = is_outermost(have, into_dim);
+  const bool received_in_place = is_outermost(want, from_dim);
+  buffer<E> packed(sent_in_place ? 0 : x.elements());
+  buffer<E> received(received_in_place ? 0 : result.elements());
   std::int64_t at = 0;
   for (int r = 0; r < line.size(); ++r) {
     const auto size = with_size(have, into_dim, wanted.of(r).size);
     send[static_cast<std::size_t>(r)] = product_of(size);
     receive[static_cast<std::size_t>(r)] = product_of(with_size(want, from_dim, held.of(r).size));
-    if (!shapes_only::active()) {
+    if (!sent_in_place && !shapes_only::active()) {
       copy_block(packed.data() + at, whole(size), std::as_const(x).data(),
                  from_index(have, into_dim, wanted.of(r).begin), size);
     }
@@ -210,13 +213,13 @@ auto moved(all_to_all<Axis, From, Into>, std::type_identity<To>, tensor<E, D, P>
   const std::int64_t all = product_of(with_size(have, from_dim, held.extent()));
   line.call({.call = collective::all_to_all,
              .element = kind_of<E>,
-             .from = packed.data(),
-             .to = received.data(),
+             .from = sent_in_place ? x.data() : packed.data(),
+             .to = received_in_place ? result.data() : received.data(),
              .from_counts = send,
              .to_counts = receive,
              .global_count = all},
             {.tensor = name, .global_count = all}, site);
-  if (shapes_only::active()) return result;
+  if (received_in_place || shapes_only::active()) return result;
   at = 0;
   for (int r = 0; r < line.size(); ++r) {
     const auto size = with_size(want, from_dim, held.of(r).size);
