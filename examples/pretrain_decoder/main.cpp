@@ -17,6 +17,7 @@
 #include "tenon/communicate/program.hpp"
 #include "tenon/kernel/product_log.hpp"
 #include "tenon/kernel/threads.hpp"
+#include "tenon/memory/keep_pages.hpp"
 #include "tenon/train/batches.hpp"
 #include "tenon/train/progress.hpp"
 #include "tenon/train/sample_text.hpp"
@@ -194,6 +195,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   });
   const int threads = threads_of_this_rank(run, group.rank());
   tenon::kernel::set_threads(threads);
+  tenon::keep_pages();
 
   const tenon::trainer_settings how{
       .batch = run.batch,

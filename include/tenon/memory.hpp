@@ -2,4 +2,5 @@
 #pragma once
 
 #include "tenon/memory/buffer.hpp"
+#include "tenon/memory/keep_pages.hpp"
 #include "tenon/memory/meter.hpp"

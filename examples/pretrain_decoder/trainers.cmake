@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# The trainers, one unit an element, compiled once: the program, the benchmark of training and the
+# tests of whole runs share them.
+include_guard(GLOBAL)
+add_library(
+  decoder_trainers STATIC
+  "${CMAKE_CURRENT_LIST_DIR}/units/fp64.cpp" "${CMAKE_CURRENT_LIST_DIR}/units/fp32.cpp"
+  "${CMAKE_CURRENT_LIST_DIR}/units/bf16.cpp")
+target_include_directories(decoder_trainers INTERFACE "${PROJECT_SOURCE_DIR}/examples")
+target_link_libraries(decoder_trainers PUBLIC tenon_own)
