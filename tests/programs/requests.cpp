@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(sizes) {
 
 BOOST_AUTO_TEST_CASE(flags) {
   refused(2, "--text x --hiden 16", "--hiden is not a flag of this program; type --hidden if");
-  refused(2, "--text x extra", "extra");
+  refused(2, "--text x --steps 1 extra", "the word extra belongs to no flag");
   refused(2, "--text x --steps", "--steps was given no value");
   refused(2, "--text x --steps 1 --steps 2", "--steps was given 2 times; once is allowed");
   refused(2, "--text x --quiet=yes", "--quiet takes no value");

@@ -54,7 +54,9 @@ BOOST_AUTO_TEST_CASE(one_rank_without_a_launcher) {
   const auto all = programs::run(0, tiny());
   BOOST_TEST(all.status == 0, all.messages);
   check_tables(all, false);
-  BOOST_TEST(lines_with(all.output, "loss ").size() == 3U, all.output);
+  // A progress line is shown at most so often, and always for the first and the last step.
+  BOOST_TEST(lines_with(all.output, "step 1/3  loss ").size() == 1U, all.output);
+  BOOST_TEST(lines_with(all.output, "step 3/3  loss ").size() == 1U, all.output);
   BOOST_TEST(all.output.find('\r') == std::string::npos);
   BOOST_TEST(all.output.find('\033') == std::string::npos);
 }
@@ -97,7 +99,7 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_sample_alone) {
   BOOST_TEST(silent.output == "");
   const auto sampled = programs::run(2, tiny("--quiet --sample 20"));
   BOOST_TEST(sampled.status == 0);
-  BOOST_TEST(sampled.output.find("\nsample:\n") == 0U, sampled.output);
+  BOOST_TEST(sampled.output.find("\nsample") == 0U, sampled.output);
   BOOST_TEST(lines_with(sampled.output, "loss").empty(), sampled.output);
 }
 
