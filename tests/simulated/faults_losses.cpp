@@ -139,6 +139,14 @@ BOOST_AUTO_TEST_CASE(t11_vocabulary_that_does_not_divide) {
                  found.close(loss.sum, 2 * std::log(7), 1e-14, "the loss of equal logits");
                  found.equal(loss.columns, partition::balanced(7, tensor).of(all.group.rank()).size,
                              "words on this rank");
+                 const auto words = partition::balanced(7, tensor).of(all.group.rank());
+                 for (std::size_t i = 0; i < loss.gradient.size(); ++i) {
+                   const auto row = static_cast<std::int64_t>(i) / words.size;
+                   const auto word = words.begin + static_cast<std::int64_t>(i) % words.size;
+                   const bool is_target = word == (row == 0 ? 6 : 2);
+                   found.close(loss.gradient[i], 1.0 / 7 - (is_target ? 1 : 0), 1e-15,
+                               "the gradient of a word");
+                 }
                  double sum = 0;
                  for (const double g : loss.gradient) sum += g;
                  found.close(sum_over_all(all.group, sum, "sum"), 0, 1e-15, "the gradient's sum");
