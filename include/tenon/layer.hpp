@@ -10,6 +10,8 @@
 #include "tenon/layer/dropout.hpp"
 #include "tenon/layer/embedding.hpp"
 #include "tenon/layer/feed_forward.hpp"
+#include "tenon/layer/gradient_check.hpp"
+#include "tenon/layer/gradient_report.hpp"
 #include "tenon/layer/linear.hpp"
 #include "tenon/layer/loss.hpp"
 #include "tenon/layer/normalization.hpp"
