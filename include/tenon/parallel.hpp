@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tenon/parallel/data.hpp"
 #include "tenon/parallel/strategy.hpp"

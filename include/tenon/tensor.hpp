@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tenon/tensor/copy_block.hpp"
+#include "tenon/tensor/print.hpp"
 #include "tenon/tensor/random.hpp"
 #include "tenon/tensor/redistribute.hpp"
 #include "tenon/tensor/spread.hpp"
