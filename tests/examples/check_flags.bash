@@ -5,4 +5,7 @@ set -eu
 in_page=$(sed -n 's/^| `\(--[a-z-]*\).*/\1/p' "$1" | sort)
 in_help=$("$2" --help | sed -n 's/^ *\(-[a-z],\)\{0,1\}\(--[a-z-]*\).*/\2/p' | sort)
 [ -n "$in_help" ]
-diff <(echo "$in_page") <(echo "$in_help") || { echo "< in the page, > in --help"; exit 1; }
+[ "$in_page" = "$in_help" ] || {
+  printf 'in the page:\n%s\nin --help:\n%s\n' "$in_page" "$in_help"
+  exit 1
+}

@@ -72,7 +72,7 @@ fresh && passes "$root/scripts/write_umbrellas" "$folder/tree/include" && passes
 a_header base/three.hpp ''
 fails 'tenon/base.hpp is not the sorted list' "${umbrellas[@]}"
 
-headers=(bash "$checks/check_headers.bash" "$folder/tree" 2 "$compiler")
+headers=(bash "$checks/check_headers.bash" "$folder/tree" . 2 "$compiler")
 fresh && passes "${headers[@]}"
 a_header base/three.hpp 'inline std::size_t three() { return 3; }'
 fails 'a header does not compile alone' "${headers[@]}"
