@@ -281,11 +281,13 @@ BOOST_AUTO_TEST_CASE(t22_buckets_repeats_and_delays) {
       BOOST_TEST(first.size() == 13u * 7 * 2 + 7 + 13);
       for (const std::int64_t bucket : {1, 10, 0, 1 << 20}) {
         const std::vector<double> of_setting = reduced(data, bucket, sums, {});
-        for (int repeat = 0; repeat < 5; ++repeat) {
+        for (int repeat = 0; repeat < 50; ++repeat) {
           simulated_options options;
-          if (repeat > 2) {
-            options.delayed_rank = repeat == 3 ? -2 : 1;
-            options.longest_delay = std::chrono::microseconds(bucket == 1 ? 100 : 5000);
+          // Up to 50 ms where a run makes few calls; buckets of one element make 200 calls a run.
+          if (repeat % 2 == 1 && (bucket > 1 || repeat < 5)) {
+            const int longest = bucket == 1 ? 20 : (repeat < 3 ? 50000 : 200);
+            options.delayed_rank = repeat % 4 == 1 ? -2 : 1;
+            options.longest_delay = std::chrono::microseconds(longest);
             options.seed = static_cast<std::uint64_t>(repeat);
           }
           BOOST_TEST(same_bits(of_setting, reduced(data, bucket, sums, options)));
