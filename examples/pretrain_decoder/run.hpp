@@ -12,7 +12,7 @@
 
 namespace pretrain_decoder {
 
-using grid = tenon::mesh<tenon::axis::data, tenon::axis::tensor>;
+using grid = tenon::decoder_mesh;
 
 /// One parameter, for the table at the start.
 struct parameter_line {

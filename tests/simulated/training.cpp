@@ -219,7 +219,7 @@ template <element E, class StreamState>
 rank_record run_rank(std::unique_ptr<transport> world, const training_request& r) {
   using trainer_type = trainer<E, StreamState>;
   const int rank = world->rank();
-  const grid mesh({r.data, r.tensor});
+  const grid mesh = mesh_of({.data = r.data, .tensor = r.tensor}, rank);
   const communicator_options options{.sums = r.sums};
   const auto source = source_of(r);
   rank_record record;

@@ -61,9 +61,7 @@ static_assert(std::same_as<backward_traffic<gpt2_last<whole>, stream<whole>>, tr
 static_assert(std::same_as<forward_traffic<llama_last<split>, stream<split>>, traffic<gather>>);
 static_assert(std::same_as<backward_traffic<llama_last<split>, stream<split>>, traffic<scatter>>);
 using logits = output_of<llama_last<split>, stream<split>>;
-static_assert(
-    std::same_as<logits::placement_type,
-                 placement<on<axis::data, sharded<batch>>, on<axis::tensor, sharded<vocabulary>>>>);
+static_assert(std::same_as<logits::placement_type, whole::with_tensor<sharded<vocabulary>>>);
 
 // The loss needs a maximum and a sum of each row, and sends nothing backward.
 static_assert(std::same_as<forward_traffic<cross_entropy, logits>,
@@ -75,7 +73,8 @@ static_assert(std::same_as<backward_traffic<cross_entropy, logits>, traffic<>>);
 template <class... Transfers>
 constexpr std::int64_t stream_bytes(transfers<Transfers...>) {
   constexpr shape<dims<batch, sequence, hidden>> extents(4, 8, 16);
-  return (std::int64_t{0} + ... + bytes_moved<Transfers>(extents, whole::mesh_type({2, 4})));
+  return (std::int64_t{0} + ... +
+          bytes_moved<Transfers>(extents, mesh_of({.data = 2, .tensor = 4}, 0)));
 }
 constexpr std::int64_t rows_here = 2 * 8 * 16;                         // the batch is cut in two
 constexpr std::int64_t one_sum = 2 * (rows_here - rows_here / 4) * 2;  // bf16 has 2 bytes

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,10 +14,10 @@
 
 namespace tenon::inline v0 {
 
-namespace detail {
-
-/// Which axes of the mesh a group runs along: bit i for the i-th axis that the mesh names.
+/// Which axes of a mesh a group runs along: bit i for the i-th axis that the mesh names.
 using axis_mask = std::uint32_t;
+
+namespace detail {
 
 template <class... Axes>
 struct groups_of_mesh {
@@ -53,6 +54,12 @@ std::string name_of_axes(type_list<As...>) {
 ///   ranks<mesh<axis::data, axis::tensor>> all(mpi.world(), {{2, 2}});
 ///   communicate::all_reduce(all.on<axis::tensor>(), values);
 ///
+/// With a pipeline the mesh is that of one stage: the stages follow each other in the numbers of
+/// the ranks, each on a mesh of its own, and `pipeline()` is the line through them.
+///
+///   stage 0   ranks 0 .. 3     mesh 2 x 2
+///   stage 1   ranks 4 .. 7     mesh 2 x 2        pipeline() of rank 5: 1, 5
+///
 /// Thread-safety: none; it belongs to one rank's thread.
 template <class Mesh, class... Groups>
 class ranks;
@@ -62,19 +69,24 @@ class ranks<mesh<Axes...>, Groups...> {
  public:
   using mesh_type = mesh<Axes...>;
 
-  /// Collective: lays the ranks of `world` out on the grid. Throws bad_request, on every rank, when
-  /// the grid is not of as many ranks.
-  ranks(std::unique_ptr<transport> world, mesh_type grid, communicator_options options = {})
-      : ranks(std::move(world), grid, options, false) {}
+  /// Collective: lays the ranks of `world` out on the grid, or on `stages` such grids. Throws
+  /// bad_request, on every rank, when these are not of as many ranks.
+  ranks(std::unique_ptr<transport> world, mesh_type grid, communicator_options options = {},
+        int stages = 1)
+      : ranks(std::move(world), grid, options, stages, false) {}
 
   /// Collective: the same over a group that stays the caller's.
-  ranks(transport& world, mesh_type grid, communicator_options options = {})
-      : ranks(world.split(0, world.rank()), grid, options) {}
+  ranks(transport& world, mesh_type grid, communicator_options options = {}, int stages = 1)
+      : ranks(world.split(0, world.rank()), grid, options, stages) {}
 
-  /// One rank of a grid, the one that `grid` is seen from, while no other rank is there. Calls are
-  /// only allowed while `shapes_only` lives: what a run would hold is predicted so.
-  static ranks absent(mesh_type grid, communicator_options options = {}) {
-    return ranks(std::make_unique<absent_ranks>(grid.rank(), grid.size()), grid, options, true);
+  /// One rank of a grid, the one that `grid` is seen from, in one of `stages` stages, while no
+  /// other rank is there. Calls are only allowed while `shapes_only` lives: what a run would hold
+  /// is predicted so.
+  static ranks absent(mesh_type grid, communicator_options options = {}, int stages = 1,
+                      int stage = 0) {
+    return ranks(
+        std::make_unique<absent_ranks>(stage * grid.size() + grid.rank(), stages * grid.size()),
+        grid, options, stages, true);
   }
 
   /// The communicator along an axis, flat or not, or along several axes.
@@ -87,23 +99,77 @@ class ranks<mesh<Axes...>, Groups...> {
         "the group: ranks<mesh<...>, type_list<axis, axis>>");
     return *groups_[place];
   }
+  /// All ranks, of all stages.
   communicator& everyone() { return *everyone_; }
+  /// The ranks at this rank's place in every stage, in the order of the stages.
+  communicator& pipeline() { return *pipeline_; }
+
+  /// The axes as a mask for `along`.
+  template <mesh_axis... As>
+  static constexpr axis_mask mask_of() {
+    return axes_of::template along_all<As...>();
+  }
+  /// Collective over the stage on its first call: the communicator along all axes of the mask. Axes
+  /// of one rank are left out of it and of its name, so that it is the one of a single axis where
+  /// no other is longer.
+  communicator& along(axis_mask mask) {
+    const auto coordinates = grid_.coordinates();
+    const auto& extents = grid_.extents();
+    int place = 0, size = 1, color = 0;
+    std::size_t longer = 0, last = 0;
+    std::string name;
+    constexpr std::array<std::string_view, leaf_count + 1> texts{Axes::name..., ""};
+    for (std::size_t k = 0; k < leaf_count; ++k) {
+      const bool inside = (mask >> k & 1U) != 0;
+      int& number = inside ? place : color;
+      number = number * extents[k] + coordinates[k];
+      if (!inside || extents[k] == 1) continue;
+      size *= extents[k];
+      name += joined(longer == 0 ? "" : " x ", texts[k]);
+      ++longer;
+      last = k;
+    }
+    if (longer == 1) return *groups_[last];
+    if (longer == 0) {
+      for (std::size_t k = 0; k < leaf_count; ++k) {
+        if ((mask >> k & 1U) != 0) return *groups_[k];
+      }
+      require(false, "ranks: a group along no axis was asked for; name at least one");
+    }
+    return further_group(name, color, place, size);
+  }
+
+  /// Collective over the stage on its first call with a name: a further group of ranks of the
+  /// stage. Those that give an equal colour form it, ordered by `place`, `size` of them; it is made
+  /// once for each name.
+  communicator& further_group(const std::string& name, int color, int place, int size) {
+    auto& group = further_[name];
+    if (group == nullptr) {
+      group = std::make_unique<communicator>(made(color, place, size), name, *book_,
+                                             everyone_->options());
+    }
+    return *group;
+  }
 
   const mesh_type& grid() const noexcept { return grid_; }
-  int rank() const noexcept { return grid_.rank(); }
-  int size() const noexcept { return grid_.size(); }
+  /// This rank among all, and their number.
+  int rank() const noexcept { return everyone_->rank(); }
+  int size() const noexcept { return everyone_->size(); }
+  int stage() const noexcept { return pipeline_->rank(); }
+  int stages() const noexcept { return pipeline_->size(); }
 
   tenon::ledger& ledger() noexcept { return *book_; }
   void set_step(std::int64_t step) noexcept { book_->set_step(step); }
   void set_sums(sum_order sums) noexcept {
-    for (auto& group : groups_) group->set_sums(sums);
-    everyone_->set_sums(sums);
+    for_each_group([&](communicator& group) { group.set_sums(sums); });
   }
 
   /// f(communicator&) for every communicator, in one order on all ranks.
   template <class F>
   void for_each_group(F f) {
     for (auto& group : groups_) f(*group);
+    for (auto& [name, group] : further_) f(*group);
+    f(*pipeline_);
     f(*everyone_);
   }
 
@@ -117,7 +183,7 @@ class ranks<mesh<Axes...>, Groups...> {
   using axes_of = detail::groups_of_mesh<Axes...>;
 
   static constexpr std::size_t leaf_count = sizeof...(Axes);
-  static constexpr bool both_parts(detail::axis_mask mask) { return (mask & (mask - 1)) != 0; }
+  static constexpr bool both_parts(axis_mask mask) { return (mask & (mask - 1)) != 0; }
   static constexpr std::size_t flat_count =
       std::size_t{both_parts(axes_of::template along<axis::data>())} +
       std::size_t{both_parts(axes_of::template along<axis::context>())} +
@@ -125,9 +191,9 @@ class ranks<mesh<Axes...>, Groups...> {
 
   /// The axes of each group: first one an axis, then the flat ones, then those asked for.
   static constexpr auto masks = [] {
-    std::array<detail::axis_mask, leaf_count + flat_count + sizeof...(Groups)> all{};
+    std::array<axis_mask, leaf_count + flat_count + sizeof...(Groups)> all{};
     std::size_t i = 0;
-    for (; i < leaf_count; ++i) all[i] = detail::axis_mask{1} << i;
+    for (; i < leaf_count; ++i) all[i] = axis_mask{1} << i;
     for (const auto mask :
          {axes_of::template along<axis::data>(), axes_of::template along<axis::context>(),
           axes_of::template along<axis::tensor>()}) {
@@ -139,7 +205,7 @@ class ranks<mesh<Axes...>, Groups...> {
 
   template <class... As>
   static constexpr std::size_t place_of() {
-    const detail::axis_mask wanted = axes_of::template along_all<As...>();
+    const axis_mask wanted = axes_of::template along_all<As...>();
     const bool known = (mesh_type::template has<As> && ...) && wanted != 0;
     std::size_t place = 0;
     while (place < masks.size() && (!known || masks[place] != wanted)) ++place;
@@ -157,9 +223,18 @@ class ranks<mesh<Axes...>, Groups...> {
     return all;
   }
 
-  ranks(std::unique_ptr<transport> world, mesh_type grid, communicator_options options, bool absent)
-      : grid_(checked(grid, *world)), book_(std::make_unique<tenon::ledger>()) {
+  ranks(std::unique_ptr<transport> world, mesh_type grid, communicator_options options, int stages,
+        bool absent)
+      : grid_(checked(grid, *world, stages)),
+        book_(std::make_unique<tenon::ledger>()),
+        absent_(absent) {
     world->set_timeout(options.timeout);
+    const int stage = world->rank() / grid_.size();
+    transport& all = *world;
+    everyone_ = std::make_unique<communicator>(std::move(world), "all", *book_, options);
+    pipeline_ = std::make_unique<communicator>(made_of(all, grid_.rank(), stage, stages),
+                                               "pipeline", *book_, options);
+    if (stages > 1) own_stage_ = made_of(all, stage, grid_.rank(), grid_.size());
     const auto coordinates = grid_.coordinates();
     const auto& extents = grid_.extents();
     const auto texts = names();
@@ -170,31 +245,39 @@ class ranks<mesh<Axes...>, Groups...> {
         number = number * extents[k] + coordinates[k];
         if ((masks[i] >> k & 1U) != 0) size *= extents[k];
       }
-      std::unique_ptr<transport> group;
-      if (size == 1) {
-        group = std::make_unique<one_rank>();
-      } else if (absent) {
-        group = std::make_unique<absent_ranks>(place, size);
-      } else {
-        group = world->split(color, place);
-      }
-      groups_[i] = std::make_unique<communicator>(std::move(group), texts[i], *book_, options);
+      groups_[i] =
+          std::make_unique<communicator>(made(color, place, size), texts[i], *book_, options);
     }
-    everyone_ = std::make_unique<communicator>(std::move(world), "all", *book_, options);
   }
 
-  static mesh_type checked(const mesh_type& grid, const transport& world) {
-    require(grid.size() == world.size(), "the mesh ", grid.text(), " needs ", grid.size(),
-            grid.size() == 1 ? " rank" : " ranks", ", and this run has ", world.size(),
-            "; give extents whose product is ", world.size(), ", or start ", grid.size(),
-            " ranks: mpirun -n ", grid.size());
-    return grid.seen_from(world.rank());
+  // A group of ranks of this stage.
+  std::unique_ptr<transport> made(int color, int place, int size) {
+    return made_of(own_stage_ != nullptr ? *own_stage_ : everyone_->group(), color, place, size);
+  }
+  std::unique_ptr<transport> made_of(transport& all, int color, int place, int size) const {
+    if (size == 1) return std::make_unique<one_rank>();
+    if (absent_) return std::make_unique<absent_ranks>(place, size);
+    return all.split(color, place);
+  }
+
+  static mesh_type checked(const mesh_type& grid, const transport& world, int stages) {
+    const int needed = grid.size() * stages;
+    require(stages >= 1 && needed == world.size(), "the mesh ", grid.text(),
+            stages == 1 ? std::string() : joined(" in ", stages, " stages"), " needs ", needed,
+            needed == 1 ? " rank" : " ranks", ", and this run has ", world.size(),
+            "; give extents whose product is ", world.size(), ", or start ", needed,
+            " ranks: mpirun -n ", needed);
+    return grid.seen_from(world.rank() % grid.size());
   }
 
   mesh_type grid_;
   std::unique_ptr<tenon::ledger> book_;
-  std::array<std::unique_ptr<communicator>, masks.size()> groups_;
+  bool absent_ = false;
   std::unique_ptr<communicator> everyone_;
+  std::unique_ptr<transport> own_stage_;  // none when there is one stage
+  std::unique_ptr<communicator> pipeline_;
+  std::array<std::unique_ptr<communicator>, masks.size()> groups_;
+  std::map<std::string, std::unique_ptr<communicator>> further_;
 };
 
 }  // namespace tenon::inline v0

@@ -19,6 +19,16 @@ namespace tenon::inline v0 {
 
 namespace detail {
 
+template <class P>
+inline constexpr axis_mask axes_that_cut = axes_that_cut<states_of_t<P>>;
+template <class... Ons>
+inline constexpr axis_mask axes_that_cut<placement<Ons...>> = [] {
+  axis_mask mask = 0;
+  int i = 0;
+  ((mask |= (is_sharded<typename Ons::held> ? axis_mask{1} : axis_mask{0}) << i, ++i), ...);
+  return mask;
+}();
+
 // The regions of kv heads that ranks use when heads are cut over `parts` of them: those that their
 // heads read. Where every rank owns what it uses, that is the balanced partition.
 inline partition used_kv_heads(std::int64_t all_heads, std::int64_t all_kv, int parts) {
@@ -54,6 +64,9 @@ class decoder_model {
   using last_for_types = bound_to<detail::with_loss<llama_last<placed>, cross_entropy>, stream>;
   using targets_type = typename last_for_types::targets_type;
   using total_type = typename last_for_types::total_type;
+
+  /// The axes along which ranks have different tokens.
+  static constexpr axis_mask cutting_tokens = detail::axes_that_cut<typename placed::tokens>;
 
   /// Builds the layers. Errors: bad_request for a shape that cannot be built.
   decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed)

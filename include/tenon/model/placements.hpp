@@ -5,6 +5,7 @@
 
 #include "tenon/layer/assignment.hpp"
 #include "tenon/layer/redistributed.hpp"
+#include "tenon/parallel/run_strategy.hpp"
 #include "tenon/placement/placement.hpp"
 #include "tenon/tensor/tensor.hpp"
 
@@ -20,14 +21,28 @@ using split_sequence = sharded<sequence>;
 
 }  // namespace stream_state
 
+/// The mesh of one stage of a decoder.
+using decoder_mesh = mesh<axis::data, axis::expert, axis::tensor>;
+
+/// The mesh of one stage, of a strategy that `laid_out` has filled in, seen from `rank` of all
+/// ranks.
+constexpr decoder_mesh mesh_of(const run_strategy& run, int rank) {
+  return decoder_mesh({run.data, run.expert, run.tensor},
+                      rank % (run.data * run.expert * run.tensor));
+}
+
 /// Which axes carry which dims of a decoder: the one place where its parallelism is written down.
 /// To spread a decoder in another way, write another struct with these members.
 ///
-///   between blocks   batch on data; on tensor invariant, or the sequence
-///   inside blocks    batch on data; heads, kv_heads, ffn and vocabulary on tensor
+///   everywhere       batch on data and expert
+///   between blocks   on tensor invariant, or the sequence once more
+///   inside blocks    heads, kv_heads, ffn and vocabulary on tensor
+///
+/// To what experts do not own, `expert` is one more data axis. The pipeline is no dim: its stages
+/// have such a mesh each.
 template <class StreamState>
 struct decoder_placements {
-  using mesh_type = mesh<axis::data, axis::tensor>;
+  using mesh_type = decoder_mesh;
 
   /// Dims of weights that the axes cut.
   using cuts = assignment<carry<axis::tensor, heads, kv_heads, ffn, vocabulary>>;
@@ -36,9 +51,12 @@ struct decoder_placements {
   using enter = redistributed<axis::tensor, replicated>;
   using leave = redistributed<axis::tensor, StreamState>;
 
-  using stream = placement<on<axis::data, sharded<batch>>, on<axis::tensor, StreamState>>;
+  template <class OnTensor>
+  using with_tensor = placement<on<axis::data, sharded<batch>>, on<axis::expert, sharded<batch>>,
+                                on<axis::tensor, OnTensor>>;
+  using stream = with_tensor<StreamState>;
   /// Tokens and targets are the same on all ranks of the tensor axis.
-  using tokens = constant<placement<on<axis::data, sharded<batch>>, on<axis::tensor, invariant>>>;
+  using tokens = constant<with_tensor<invariant>>;
 
   template <element E>
   using stream_type = tensor<E, dims<batch, sequence, hidden>, stream>;

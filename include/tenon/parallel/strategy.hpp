@@ -2,29 +2,10 @@
 #pragma once
 
 #include <concepts>
-#include <cstdint>
-#include <numeric>
-#include <string>
 
-#include "tenon/base/check.hpp"
-#include "tenon/communicate/sum_order.hpp"
-#include "tenon/mesh/axis.hpp"
-#include "tenon/mesh/mesh.hpp"
+#include "tenon/parallel/run_strategy.hpp"
 
 namespace tenon::inline v0 {
-
-/// How a run is spread over ranks, as values: what the programs' flags set and what the trainer
-/// reads. A field that changes when, how often or in what order moves run stands here, never in a
-/// type.
-/// Thread-safety: a value.
-struct run_strategy {
-  int data = 0;                     ///< ranks on the data axis; 0 takes the ranks that are left
-  int tensor = 1;                   ///< ranks on the tensor axis
-  bool split_sequence = false;      ///< between the products, cut the sequence on the tensor axis
-  sum_order sums = sum_order::any;  ///< order of the sums over ranks
-
-  friend constexpr bool operator==(const run_strategy&, const run_strategy&) noexcept = default;
-};
 
 /// The kinds of policies. A strategy has at most one policy of each; the sentence that says so
 /// belongs to the kind, so that a kind of a user's own brings its sentence along.
@@ -139,43 +120,5 @@ class strategy {
   /// The fields of the policies given, and the defaults.
   static constexpr run_strategy values() noexcept { return over(run_strategy{}); }
 };
-
-/// The extents as the user types them: "--data 2 --tensor 4"; what is left open is not named.
-inline std::string extents_text(const run_strategy& run) {
-  const std::string tensor = joined("--tensor ", run.tensor);
-  return run.data == 0 ? tensor : joined("--data ", run.data, " ", tensor);
-}
-
-/// The number of ranks that the strategy needs, or a divisor of it when the data extent is open.
-constexpr std::int64_t ranks_needed(const run_strategy& run) noexcept {
-  return std::int64_t{run.data == 0 ? 1 : run.data} * run.tensor;
-}
-
-/// The strategy with its open extent filled in for a run of `ranks` ranks. Throws bad_request with
-/// one sentence when an extent is not positive or the product of the extents is not `ranks`.
-constexpr run_strategy laid_out(run_strategy run, int ranks) {
-  if (run.data < 0 || run.tensor < 1) {
-    require(false, "the strategy ", extents_text(run),
-            " has an extent that is not positive; every extent is at least 1; type --data 1 "
-            "--tensor 1");
-  }
-  if (ranks < 1) require(false, "a run has ", ranks, " ranks; it has at least 1");
-  const std::int64_t needed = ranks_needed(run);
-  const bool open = run.data == 0;
-  if (open ? ranks % needed != 0 : needed != ranks) {
-    const int tensor = std::gcd(run.tensor, ranks);
-    require(false, "the strategy ", extents_text(run), " needs ", open ? "a multiple of " : "",
-            needed, " ranks, and this run has ", ranks,
-            "; the product of all extents is the number of ranks; start it with mpirun -n ", needed,
-            ", or type --data ", ranks / tensor, " --tensor ", tensor);
-  }
-  if (open) run.data = static_cast<int>(ranks / needed);
-  return run;
-}
-
-/// The mesh of a strategy that `laid_out` has filled in, seen from `rank`.
-constexpr mesh<axis::data, axis::tensor> mesh_of(const run_strategy& run, int rank) {
-  return mesh<axis::data, axis::tensor>({run.data, run.tensor}, rank);
-}
 
 }  // namespace tenon::inline v0

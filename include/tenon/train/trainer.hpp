@@ -66,10 +66,12 @@ class trainer {
   trainer(ranks<mesh_type>& group, const decoder_shape& shape, trainer_settings settings)
       : group_(&group),
         settings_(settings),
-        division_(settings.batch, settings.microbatch, group.grid().template extent<axis::data>()),
+        division_(settings.batch, settings.microbatch, group.grid().template extent<axis::data>(),
+                  group.grid().template extent<axis::expert>()),
         model_(group, shape, settings.seed),
         gradients_(model_.parameters(), settings.bucket),
         optimizer_(model_.parameters(), settings.optimizer) {
+    sharers();
     group.compare_plans();
   }
 
@@ -120,14 +122,13 @@ class trainer {
   step_result accumulate(const token_source& source) {
     step_result result;
     gradients_.begin_step();
-    const int me = group_->grid().template coordinate<axis::data>();
     std::vector<tokens_of_microbatch> all;
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < division_.microbatches(); ++i) {
-      all.push_back(fill(source, i, me));
+      all.push_back(fill(source, i));
       for (const std::int32_t target : all.back().targets.values()) counted += target >= 0 ? 1 : 0;
     }
-    result.tokens = count_over_data(counted);
+    result.tokens = count_over_all(counted);
     // A step in which nothing counts has loss 0 and gradient 0.
     const double scale = result.tokens == 0 ? 0 : 1.0 / static_cast<double>(result.tokens);
     double loss = 0;
@@ -139,7 +140,7 @@ class trainer {
                                                  std::move(microbatch.targets), scale);
       if (!total.values().empty()) loss += total.values()[0];
     }
-    result.loss = loss_over_data(loss) * scale;
+    result.loss = loss_over_all(loss) * scale;
     return result;
   }
 
@@ -158,12 +159,11 @@ class trainer {
       if (p->spread_axis().empty()) continue;
       prices.add(p->spread_axis(), "all_to_all", "publish", p->spread_bytes_forward());
     }
-    const int data = prices.grid().template extent<axis::data>();
-    if (data > 1) {
-      const int me = prices.grid().template coordinate<axis::data>();
-      const auto bytes = 2 * (1 - partition::balanced(1, data).of(me).size) * 8;
-      prices.add(axis::data::name, "all_reduce", "loss", bytes);
-      prices.add(axis::data::name, "all_reduce", "count", bytes);
+    communicator& line = sharers();
+    if (line.size() > 1) {
+      const auto bytes = 2 * (1 - partition::balanced(1, line.size()).of(line.rank()).size) * 8;
+      prices.add(line.axis(), "all_reduce", "loss", bytes);
+      prices.add(line.axis(), "all_reduce", "count", bytes);
     }
     return prices;
   }
@@ -182,9 +182,8 @@ class trainer {
     std::vector<float> logits(static_cast<std::size_t>(model_.shape().vocabulary));
     model_.next_logits(std::move(input), static_cast<std::int64_t>(used.size()) - 1, logits);
     std::int32_t chosen = 0;
-    if (group_->grid().template coordinate<axis::data>() == 0) chosen = choose(logits);
-    communicate::broadcast(group_->template on<axis::data>(), std::span<std::int32_t>(&chosen, 1),
-                           0);
+    if (sharers().rank() == 0) chosen = choose(logits);
+    communicate::broadcast(sharers(), std::span<std::int32_t>(&chosen, 1), 0);
     return chosen;
   }
 
@@ -202,33 +201,42 @@ class trainer {
     return all;
   }
 
-  tokens_of_microbatch fill(const token_source& source, std::int64_t microbatch, int rank) {
+  // The ranks that share the tokens of a step: along every axis that cuts them.
+  communicator& sharers() const { return group_->along(model_type::cutting_tokens); }
+
+  tokens_of_microbatch fill(const token_source& source, std::int64_t microbatch) {
     auto [tokens, targets] = model_.empty_tokens(sequences_in(microbatch));
-    const region places = division_.microbatch_of(rank, microbatch);
+    const region places = division_.microbatch_of(sharing_rank(), microbatch);
     if (!shapes_only::active()) source(step_, places, tokens.values(), targets.values());
     return {std::move(tokens), std::move(targets), places.begin};
   }
+  int sharing_rank() const {
+    const auto& grid = group_->grid();
+    return grid.template coordinate<axis::data>() * grid.template extent<axis::expert>() +
+           grid.template coordinate<axis::expert>();
+  }
 
-  std::int64_t count_over_data(std::int64_t counted) {
-    auto& line = group_->template on<axis::data>();
+  std::int64_t count_over_all(std::int64_t counted) {
     const phase_scope inside(group_->ledger(), "count");
-    line.call({.call = collective::all_reduce,
-               .element = element_kind::int64,
-               .from = &counted,
-               .to = &counted,
-               .count = 1},
-              {.tensor = "counted tokens"}, call_site::here());
+    sharers().call({.call = collective::all_reduce,
+                    .element = element_kind::int64,
+                    .from = &counted,
+                    .to = &counted,
+                    .count = 1},
+                   {.tensor = "counted tokens"}, call_site::here());
     return counted;
   }
 
-  double loss_over_data(double sum) {
-    using total = typename model_type::total_type;
+  // Each rank's sum is of its own rows, alike on the axes that do not cut them.
+  double loss_over_all(double sum) {
     const phase_scope inside(group_->ledger(), "loss");
-    total terms = total::zeros(*group_, tenon::shape<dims<>>{});
-    if (!terms.values().empty()) terms.values()[0] = sum;
-    const auto all = redistribute<axis::tensor, invariant>(
-        redistribute<axis::data, invariant>(std::move(terms), "loss"), "loss");
-    return all.values().empty() ? 0 : all.values()[0];
+    sharers().call({.call = collective::all_reduce,
+                    .element = element_kind::fp64,
+                    .from = &sum,
+                    .to = &sum,
+                    .count = 1},
+                   {.tensor = "loss"}, call_site::here());
+    return sum;
   }
 
   ranks<mesh_type>* group_;

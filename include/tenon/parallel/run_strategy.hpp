@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <string_view>
+
+#include "tenon/base/check.hpp"
+#include "tenon/communicate/sum_order.hpp"
+#include "tenon/mesh/mesh.hpp"
+
+namespace tenon::inline v0 {
+
+/// How a run is spread over ranks, as values: what the programs' flags set and what the trainer
+/// reads. A field that changes when, how often or in what order moves run stands here, never in a
+/// type.
+/// Thread-safety: a value.
+struct run_strategy {
+  int data = 0;                     ///< ranks on the data axis; 0 takes the ranks that are left
+  int tensor = 1;                   ///< ranks on the tensor axis
+  bool split_sequence = false;      ///< between the products, cut the sequence on the tensor axis
+  sum_order sums = sum_order::any;  ///< order of the sums over ranks
+  int expert = 1;                   ///< ranks on the expert axis
+  int pipeline = 1;                 ///< stages
+
+  friend constexpr bool operator==(const run_strategy&, const run_strategy&) noexcept = default;
+};
+
+namespace detail {
+
+// An extent beside the flag that sets it; all but data, which may be open.
+struct named_extent {
+  std::string_view flag;
+  int extent;
+};
+constexpr std::array<named_extent, 3> closed_extents(const run_strategy& run) noexcept {
+  return {
+      {{"--pipeline", run.pipeline}, {"--expert-parallel", run.expert}, {"--tensor", run.tensor}}};
+}
+
+}  // namespace detail
+
+/// The extents as the user types them: "--data 2 --tensor 4"; what is left open, and an extent of 1
+/// that is not that of the tensor axis, is not named.
+inline std::string extents_text(const run_strategy& run) {
+  std::string text = run.data == 0 ? std::string() : joined("--data ", run.data);
+  for (const auto& [flag, extent] : detail::closed_extents(run)) {
+    if (extent == 1 && flag != "--tensor") continue;
+    text += joined(text.empty() ? "" : " ", flag, " ", extent);
+  }
+  return text;
+}
+
+/// The number of ranks that the strategy needs, or a divisor of it when the data extent is open;
+/// the largest number there is when it is larger.
+constexpr std::int64_t ranks_needed(const run_strategy& run) noexcept {
+  constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+  std::int64_t product = run.data == 0 ? 1 : run.data;
+  for (const auto& [flag, extent] : detail::closed_extents(run)) {
+    product = product > largest / extent ? largest : product * extent;
+  }
+  return product;
+}
+
+/// The strategy with its open extent filled in for a run of `ranks` ranks. Throws bad_request with
+/// one sentence when an extent is not positive or the product of the extents is not `ranks`.
+constexpr run_strategy laid_out(run_strategy run, int ranks) {
+  bool positive = run.data >= 0;
+  for (const auto& [flag, extent] : detail::closed_extents(run)) positive = positive && extent >= 1;
+  if (!positive) {
+    require(false, "the strategy ", extents_text(run),
+            " has an extent that is not positive; every extent is at least 1; type --data 1 "
+            "--tensor 1");
+  }
+  if (ranks < 1) require(false, "a run has ", ranks, " ranks; it has at least 1");
+  const std::int64_t needed = ranks_needed(run);
+  const bool open = run.data == 0;
+  if (open ? ranks % needed != 0 : needed != ranks) {
+    // Each closed extent in turn as large as the ranks that are left allow.
+    run_strategy fits = run;
+    int left = ranks;
+    for (int* extent : {&fits.tensor, &fits.expert, &fits.pipeline}) {
+      *extent = std::gcd(*extent, left);
+      left /= *extent;
+    }
+    fits.data = left;
+    require(false, "the strategy ", extents_text(run), " needs ", open ? "a multiple of " : "",
+            needed, " ranks, and this run has ", ranks,
+            "; the product of all extents is the number of ranks; start it with mpirun -n ", needed,
+            ", or type ", extents_text(fits));
+  }
+  if (open) run.data = static_cast<int>(ranks / needed);
+  return run;
+}
+
+}  // namespace tenon::inline v0
