@@ -27,7 +27,7 @@ class typed_run final : public any_run {
   }
   std::vector<parameter_line> parameter_lines() override {
     std::vector<parameter_line> lines;
-    for (const auto* parameter : trainer_.model().parameters()) {
+    for (const auto* parameter : trainer_.parameters()) {
       lines.push_back({parameter->declaration().name, parameter->dims_text(),
                        parameter->owner_text(), parameter->use_text(),
                        parameter->global_elements()});

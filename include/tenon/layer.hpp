@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tenon/layer/any_layer.hpp"
+#include "tenon/layer/any_parameter.hpp"
 #include "tenon/layer/assignment.hpp"
 #include "tenon/layer/attention.hpp"
 #include "tenon/layer/chain.hpp"
@@ -18,6 +19,7 @@
 #include "tenon/layer/parameter.hpp"
 #include "tenon/layer/pointwise.hpp"
 #include "tenon/layer/prices.hpp"
+#include "tenon/layer/recomputable.hpp"
 #include "tenon/layer/redistributed.hpp"
 #include "tenon/layer/residual.hpp"
 #include "tenon/layer/sizes.hpp"

@@ -7,6 +7,7 @@
 #include "tenon/train/optimizer.hpp"
 #include "tenon/train/progress.hpp"
 #include "tenon/train/sample_text.hpp"
+#include "tenon/train/stage_runner.hpp"
 #include "tenon/train/step_log.hpp"
 #include "tenon/train/table.hpp"
 #include "tenon/train/text.hpp"

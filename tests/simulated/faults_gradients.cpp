@@ -10,7 +10,7 @@
 
 #include "layers.hpp"
 #include "tenon/layer/normalization.hpp"
-#include "tenon/parallel/data.hpp"
+#include "tenon/parallel/parameter_store.hpp"
 #include "tenon/train/clip.hpp"
 #include "tenon/train/optimizer.hpp"
 
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(t02_clip_norm_over_tensor) {
                weight<fp64, dims<hidden>, whole_everywhere> gain(all.context(""),
                                                                  {"gain", parameter_role::gain});
                std::vector<any_parameter<fp64>*> both = {&matrix, &gain};
-               gradient_reduction<fp64> gradients(both);
+               parameter_store<fp64> gradients(both, all.group.ledger());
                gradients.begin_step();
                matrix.gradient().values()[0] = all.group.rank() == 0 ? 3 : 4;
                gain.gradient().values()[0] = 12;
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(t03_clip_norm_over_data) {
   BOOST_TEST(on_ranks(2, 1, [](findings& found, built_with<>& all) {
                all.sizes.set<hidden>(1);
                weight<fp64, dims<hidden>, whole_everywhere> w(all.context(""), {"w"});
-               gradient_reduction<fp64> gradients({&w});
+               parameter_store<fp64> gradients({&w}, all.group.ledger());
                gradients.begin_step();
                w.gradient().values()[0] = 0.4;  // of each rank's half of the tokens
                gradients.reduce();
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(t04_norm_of_bf16_parameters) {
                  double norm = 0;
                  if (all.group.grid().extent<axis::tensor>() == 2) {
                    weight<bf16, dims<heads>, cut_on_tensor<heads>> w(all.context(""), {"w"});
-                   gradient_reduction<fp32> gradients({&w});
+                   parameter_store<fp32> gradients({&w}, all.group.ledger());
                    gradients.begin_step();
                    w.gradient().values()[0] = all.group.rank() == 0 ? 16.0F : 1.0F;
                    gradients.reduce();
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(t04_norm_of_bf16_parameters) {
                  } else {
                    // The sum over data is in fp32 too: 256 + 1 is not a bf16.
                    weight<bf16, dims<heads>, whole_everywhere> w(all.context(""), {"w"});
-                   gradient_reduction<fp32> gradients({&w});
+                   parameter_store<fp32> gradients({&w}, all.group.ledger());
                    gradients.begin_step();
                    w.gradient().values()[0] = all.group.rank() == 0 ? 256.0F : 1.0F;
                    w.gradient().values()[1] = 0;
@@ -114,7 +114,7 @@ std::vector<wide<E>> accumulated(built_with<>& all, const std::vector<float>& up
     p.initialise(1);
     parameters.push_back(&p);
   });
-  gradient_reduction<wide<E>> gradients(parameters);
+  parameter_store<wide<E>> gradients(parameters, all.group.ledger());
   gradients.begin_step();
   for (const float each : upstream) {
     stream x(all.group, {all.group.grid().template extent<axis::data>(), 1, 1});
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(t27_uneven_and_empty_pieces) {
           matrix w(all.context(""), {"w", parameter_role::matrix, initial_values::normal(1)});
           any_parameter<fp64>& any = w;
           const std::vector<any_parameter<fp64>*> parameters = {&any};
-          gradient_reduction<fp64> gradients(parameters);
+          parameter_store<fp64> gradients(parameters, all.group.ledger());
           any.initialise(9);
           found.equal(any.global_elements(), rows * 10, "elements of all");
           found.equal(any.owned_elements(), pieces[static_cast<std::size_t>(all.group.rank())] * 10,
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(t30_decay_by_role) {
                  weight<fp64, dims<hidden>, whole_everywhere> gain(
                      all.context(""), {"gain", parameter_role::gain, ones});
                  const std::vector<any_parameter<fp64>*> parameters = {&matrix, &bias, &gain};
-                 gradient_reduction<fp64> gradients(parameters);
+                 parameter_store<fp64> gradients(parameters, all.group.ledger());
                  for (auto* p : parameters) p->initialise(1);
                  gradients.begin_step();
                  gradients.reduce();
@@ -248,7 +248,7 @@ std::vector<double> reduced(int data, std::int64_t bucket, sum_order sums,
         weight<fp64, dims<hidden>, whole_everywhere> b(all.context(""), {"b"});
         weight<fp64, dims<ffn>, cut_on_tensor<ffn>> c(all.context(""), {"c"});
         weight<fp64, dims<hidden, ffn>, cut_on_tensor<ffn>> d(all.context(""), {"d"});
-        gradient_reduction<fp64> gradients({&a, &b, &c, &d}, {bucket});
+        parameter_store<fp64> gradients({&a, &b, &c, &d}, all.group.ledger(), {.bucket = {bucket}});
         gradients.begin_step();
         const auto fill = [&](auto& w) {
           const random_stream stream(static_cast<std::uint64_t>(all.group.rank()) + 20,

@@ -10,7 +10,7 @@
 #include "tenon/layer/dropout.hpp"
 #include "tenon/layer/loss.hpp"
 #include "tenon/layer/normalization.hpp"
-#include "tenon/parallel/data.hpp"
+#include "tenon/parallel/parameter_store.hpp"
 #include "tenon/train/clip.hpp"
 
 using namespace tenon_test;
@@ -49,7 +49,7 @@ loss_and_gradient loss_of(built_with<>& all, std::int64_t batches, std::int64_t 
   auto gradient = loss.backward(scale, std::move(saved));
   loss_and_gradient result;
   // Every tensor rank has the total of its rows.
-  result.sum = sum_over_all(all.group, mine, "loss") /
+  result.sum = sum_over_all(all.group.everyone(), mine, "loss") /
                static_cast<double>(all.group.grid().extent<axis::tensor>());
   result.gradient.assign(gradient.values().begin(), gradient.values().end());
   result.columns = gradient.template extent<vocabulary>();
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(t11_vocabulary_that_does_not_divide) {
                  }
                  double sum = 0;
                  for (const double g : loss.gradient) sum += g;
-                 found.close(sum_over_all(all.group, sum, "sum"), 0, 1e-15, "the gradient's sum");
+                 found.close(sum_over_all(all.group.everyone(), sum, "sum"), 0, 1e-15, "the gradient's sum");
                }) == "");
   }
 }
@@ -168,7 +168,7 @@ void check_extreme(double near, double loss_of_first, double loss_of_last, doubl
                    double sum = 0;
                    for (const double g : loss.gradient) sum += g;
                    // Each of the values is rounded to E once.
-                   found.close(sum_over_all(all.group, sum, "sum"), 0,
+                   found.close(sum_over_all(all.group.everyone(), sum, "sum"), 0,
                                sizeof(E) == 2 ? 1.0 / 256 : limit, "the gradient's sum");
                  }
                }) == "");
@@ -200,7 +200,7 @@ void check_norm_gradients(findings& found, built_with<>& all,
     p.initialise(1);
     parameters.push_back(&p);
   });
-  gradient_reduction<fp64> gradients(parameters);
+  parameter_store<fp64> gradients(parameters, all.group.ledger());
   gradients.begin_step();
   In x(all.group, global);
   for_each_global_index(x, [](fp64& v, std::int64_t i) { v = i % 2 == 0 ? -1 : 1; });

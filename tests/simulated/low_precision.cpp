@@ -125,11 +125,11 @@ BOOST_AUTO_TEST_CASE(t22_buckets_of_a_run) {
   request.steps = 2;
   for (const sum_order sums : {sum_order::any, sum_order::fixed}) {
     request.sums = sums;
-    request.bucket = 0;
+    request.shards.bucket = {0};
     request.options = {};
     const training_outcome first = run_training(request);
     for (const std::int64_t bucket : {std::int64_t{0}, std::int64_t{1000}, std::int64_t{1} << 22}) {
-      request.bucket = bucket;
+      request.shards.bucket = {bucket};
       request.options.delayed_rank = -2;
       request.options.longest_delay = std::chrono::microseconds(500);
       request.options.seed = 5 + static_cast<std::uint64_t>(bucket);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <sstream>
@@ -57,12 +58,14 @@ class breaking_transport final : public transport {
   sabotage broken_;
 };
 
-// One rank's owned piece of a parameter.
+// One rank's part of a parameter: a run of its piece.
 struct piece {
   std::string name;
   std::vector<std::int64_t> extents;
   std::vector<region> regions;
+  std::int64_t begin = 0;
   bool counted = false;
+  bool is_copy = false;
   std::vector<double> values;
 };
 using pieces = std::vector<piece>;
@@ -74,8 +77,10 @@ pieces pieces_of(const std::vector<any_parameter<Wide>*>& parameters, bool gradi
     const auto values = gradients ? p->owned_gradient() : p->owned_values();
     all.push_back({p->declaration().name,
                    p->extents(),
-                   p->owned_regions(),
+                   p->piece_regions(),
+                   p->part().begin,
                    p->counted_here(),
+                   p->is_copy(),
                    {values.begin(), values.end()}});
   }
   return all;
@@ -85,7 +90,7 @@ pieces pieces_of(const std::vector<any_parameter<Wide>*>& parameters, bool gradi
 template <class F>
 void for_each_element(const piece& p, F&& f) {
   for (std::size_t local = 0; local < p.values.size(); ++local) {
-    auto rest = static_cast<std::int64_t>(local);
+    auto rest = p.begin + static_cast<std::int64_t>(local);
     std::int64_t global = 0;
     std::int64_t stride = 1;
     for (std::size_t d = p.extents.size(); d-- > 0;) {
@@ -101,34 +106,40 @@ void for_each_element(const piece& p, F&& f) {
 // it must be the same bits.
 global_tensors gathered(const std::vector<pieces>& of_ranks, const char* what,
                         std::vector<std::string>& faults) {
+  // By name: each stage has its own.
+  std::map<std::string, std::vector<std::pair<std::size_t, const piece*>>> by_name;
+  for (std::size_t r = 0; r < of_ranks.size(); ++r) {
+    for (const piece& p : of_ranks[r]) {
+      by_name[p.name].emplace_back(r, &p);
+    }
+  }
   global_tensors all;
-  for (std::size_t t = 0; t < of_ranks[0].size(); ++t) {
-    const piece& first = of_ranks[0][t];
+  for (const auto& [name, held] : by_name) {
     std::int64_t elements = 1;
-    for (const std::int64_t extent : first.extents) elements *= extent;
+    for (const std::int64_t extent : held.front().second->extents) elements *= extent;
     std::vector<double> values(static_cast<std::size_t>(elements));
     std::vector<int> owners(values.size(), 0);
-    for (const pieces& mine : of_ranks) {
-      if (!mine[t].counted) continue;
-      for_each_element(mine[t], [&](std::size_t global, std::size_t local) {
-        values[global] = mine[t].values[local];
+    for (const auto& [rank, p] : held) {
+      if (!p->counted) continue;
+      for_each_element(*p, [&](std::size_t global, std::size_t local) {
+        values[global] = p->values[local];
         ++owners[global];
       });
     }
     if (std::any_of(owners.begin(), owners.end(), [](int n) { return n != 1; })) {
-      faults.push_back(joined(what, " of ", first.name, ": an element is not owned once"));
+      faults.push_back(joined(what, " of ", name, ": an element is not owned once"));
     }
-    for (std::size_t r = 0; r < of_ranks.size(); ++r) {
+    for (const auto& [rank, p] : held) {
+      if (p->is_copy) continue;
       bool equal = true;
-      for_each_element(of_ranks[r][t], [&](std::size_t global, std::size_t local) {
-        equal = equal &&
-                std::memcmp(&values[global], &of_ranks[r][t].values[local], sizeof(double)) == 0;
+      for_each_element(*p, [&](std::size_t global, std::size_t local) {
+        equal = equal && std::memcmp(&values[global], &p->values[local], sizeof(double)) == 0;
       });
       if (!equal) {
-        faults.push_back(joined(what, " of ", first.name, ": rank ", r, " holds other bits"));
+        faults.push_back(joined(what, " of ", name, ": rank ", rank, " holds other bits"));
       }
     }
-    all.push_back({first.name, std::move(values)});
+    all.push_back({name, std::move(values)});
   }
   return all;
 }
@@ -168,7 +179,10 @@ trainer_settings settings_of(const training_request& r) {
   settings.rate = {.peak = 1e-3, .warmup = 1, .steps = 100};
   settings.optimizer.weight_decay = r.weight_decay;
   settings.clip = r.clip;
-  settings.bucket = {r.bucket};
+  settings.shards = r.shards;
+  settings.schedule = r.schedule;
+  settings.chunks = r.chunks;
+  settings.recompute = r.recompute;
   return settings;
 }
 
@@ -219,7 +233,7 @@ template <element E, class StreamState>
 rank_record run_rank(std::unique_ptr<transport> world, const training_request& r) {
   using trainer_type = trainer<E, StreamState>;
   const int rank = world->rank();
-  const grid mesh = mesh_of({.data = r.data, .tensor = r.tensor}, rank);
+  const grid mesh = mesh_of({.data = r.data, .tensor = r.tensor, .expert = r.expert}, rank);
   const communicator_options options{.sums = r.sums};
   const auto source = source_of(r);
   rank_record record;
@@ -227,7 +241,7 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   std::int64_t predicted_peak = 0;
   {
     const shapes_only dry;
-    auto group = ranks<grid>::absent(mesh.seen_from(rank), options);
+    auto group = ranks<grid>::absent(mesh, options, r.pipeline, rank / mesh.size());
     trainer_type planned(group, r.shape, settings_of(r));
     planned.step(source);
     predicted_peak = memory_meter::of_this_rank().peak();
@@ -236,9 +250,9 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   auto& meter = memory_meter::of_this_rank();
   const std::int64_t before = meter.live();
   meter.restart_peak();
-  ranks<grid> group(std::move(world), mesh, options);
+  ranks<grid> group(std::move(world), mesh, options, r.pipeline);
   trainer_type run(group, r.shape, settings_of(r));
-  const auto& parameters = run.model().parameters();
+  const auto& parameters = run.parameters();
   record.state_bytes = meter.live() - before;
   for (const auto* p : parameters) {
     record.parameters += p->global_elements();
@@ -283,7 +297,7 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
 }  // namespace
 
 training_outcome run_training(const training_request& r) {
-  const int size = r.data * r.tensor;
+  const int size = r.pipeline * r.data * r.expert * r.tensor;
   std::vector<rank_record> records(static_cast<std::size_t>(size));
   simulate(
       size,
@@ -441,6 +455,13 @@ std::string missed_bars(const differences& d) {
 
 std::string text_of(const training_request& r) {
   return joined("data ", r.data, ", tensor ", r.tensor, r.split_sequence ? ", split sequence" : "",
+                r.expert > 1 ? joined(", expert ", r.expert) : "",
+                r.pipeline > 1 ? joined(", pipeline ", r.pipeline, " ", name_of(r.schedule)) : "",
+                r.chunks > 1 ? joined(", chunks ", r.chunks) : "",
+                r.shards.stage != shards::none ? joined(", shards ", name_of(r.shards.stage)) : "",
+                r.shards.data_extent > 0 ? joined(" of ", r.shards.data_extent) : "",
+                r.shards.overlap ? ", overlap" : "",
+                r.recompute != recompute::none ? joined(", recompute ", name_of(r.recompute)) : "",
                 ", ", name_of(r.shape.form), ", ", name_of(r.element));
 }
 

@@ -11,7 +11,10 @@
 #include "tenon/base/element.hpp"
 #include "tenon/communicate/simulated/group.hpp"
 #include "tenon/communicate/sum_order.hpp"
+#include "tenon/layer/context.hpp"
 #include "tenon/model/shape.hpp"
+#include "tenon/parallel/schedule/choice.hpp"
+#include "tenon/parallel/shards.hpp"
 
 namespace tenon_test {
 
@@ -29,12 +32,17 @@ struct training_request {
   element_kind element = element_kind::fp64;
   int data = 1;
   int tensor = 1;
+  int expert = 1;
+  int pipeline = 1;
   bool split_sequence = false;
+  shard_settings shards{};
+  pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
+  int chunks = 1;
+  tenon::recompute recompute = tenon::recompute::none;
   decoder_shape shape{};
   std::int64_t batch = 8;
   std::int64_t microbatch = 2;
   int steps = 5;
-  std::int64_t bucket = std::int64_t{1} << 22;
   sum_order sums = sum_order::any;
   double weight_decay = 0.1;
   double clip = 1;
@@ -62,7 +70,7 @@ struct training_outcome {
   std::vector<std::string> faults;  ///< predictions that failed, ranks that disagree
 };
 
-/// Runs it on data x tensor simulated ranks.
+/// Runs it on as many simulated ranks as its extents need.
 training_outcome run_training(const training_request& request);
 
 /// The largest of max |a - b| / max(max |a|, floor) over the tensors, and infinity where names,

@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tenon/communicate/communicator.hpp"
 #include "tenon/communicate/one_rank.hpp"
@@ -16,6 +18,14 @@ namespace tenon::inline v0 {
 
 /// Which axes of a mesh a group runs along: bit i for the i-th axis that the mesh names.
 using axis_mask = std::uint32_t;
+
+/// A rank's place on one axis, and whether a group runs along it.
+struct axis_place {
+  std::string_view name;
+  int coordinate = 0;
+  int extent = 1;
+  bool inside = false;
+};
 
 namespace detail {
 
@@ -112,31 +122,33 @@ class ranks<mesh<Axes...>, Groups...> {
   /// Collective over the stage on its first call: the communicator along all axes of the mask. Axes
   /// of one rank are left out of it and of its name, so that it is the one of a single axis where
   /// no other is longer.
-  communicator& along(axis_mask mask) {
+  communicator& along(axis_mask mask) { return along(places(mask)); }
+
+  /// This rank's place on each axis, and whether a group runs along it.
+  std::vector<axis_place> places(axis_mask inside) const {
     const auto coordinates = grid_.coordinates();
-    const auto& extents = grid_.extents();
-    int place = 0, size = 1, color = 0;
-    std::size_t longer = 0, last = 0;
-    std::string name;
     constexpr std::array<std::string_view, leaf_count + 1> texts{Axes::name..., ""};
+    std::vector<axis_place> all;
     for (std::size_t k = 0; k < leaf_count; ++k) {
-      const bool inside = (mask >> k & 1U) != 0;
-      int& number = inside ? place : color;
-      number = number * extents[k] + coordinates[k];
-      if (!inside || extents[k] == 1) continue;
-      size *= extents[k];
-      name += joined(longer == 0 ? "" : " x ", texts[k]);
-      ++longer;
-      last = k;
+      all.push_back({texts[k], coordinates[k], grid_.extents()[k], (inside >> k & 1U) != 0});
     }
-    if (longer == 1) return *groups_[last];
-    if (longer == 0) {
-      for (std::size_t k = 0; k < leaf_count; ++k) {
-        if ((mask >> k & 1U) != 0) return *groups_[k];
-      }
-      require(false, "ranks: a group along no axis was asked for; name at least one");
+    return all;
+  }
+  /// The same for places of which some were divided further: a group along a part of an axis.
+  communicator& along(const std::vector<axis_place>& places) {
+    int place = 0, size = 1, color = 0;
+    std::string name;
+    for (const axis_place& at : places) {
+      int& number = at.inside ? place : color;
+      number = number * at.extent + at.coordinate;
+      if (!at.inside || at.extent == 1) continue;
+      size *= at.extent;
+      name += joined(name.empty() ? "" : " x ", at.name);
     }
-    return further_group(name, color, place, size);
+    for (const auto& group : groups_) {
+      if (group->axis() == name) return *group;
+    }
+    return further_group(name.empty() ? "none" : name, color, place, size);
   }
 
   /// Collective over the stage on its first call with a name: a further group of ranks of the

@@ -11,6 +11,7 @@
 #include "tenon/layer/loss.hpp"
 #include "tenon/layer/parameter.hpp"
 #include "tenon/layer/prices.hpp"
+#include "tenon/layer/recomputable.hpp"
 
 namespace tenon::inline v0 {
 
@@ -49,6 +50,8 @@ class any_part {
   /// Adds what one forward (one backward) sends, from types and sizes alone.
   virtual void add_forward_prices(prices_on<Mesh>& prices, const dim_sizes& sizes) const = 0;
   virtual void add_backward_prices(prices_on<Mesh>& prices, const dim_sizes& sizes) const = 0;
+  /// False for lookups alone: their backward adds to the table's gradient and reads no weight.
+  virtual bool backward_reads_weights() const { return true; }
 };
 
 /// A layer from a stream of activations to the same stream: the one border where types are erased.
@@ -66,7 +69,7 @@ class any_layer : public any_part<wide<typename Stream::element_type>, typename 
   virtual Stream backward(Stream gradient, std::unique_ptr<any_saved> saved) = 0;
 };
 
-/// Where a stream begins: from tokens.
+/// Where a stream begins: from tokens, by lookups.
 template <class Tokens, class Stream>
 class any_first_layer
     : public any_part<wide<typename Stream::element_type>, typename Stream::mesh_type> {
@@ -117,18 +120,43 @@ class erased_layer final
                 "any_layer: the layer does not give the stream that it takes; end it with the move "
                 "that leads back to the stream's state");
 
+  using part = part_of_model<any_layer<Stream>, wide<typename Stream::element_type>,
+                             typename Stream::mesh_type, bound>;
+
  public:
-  using part_of_model<any_layer<Stream>, wide<typename Stream::element_type>,
-                      typename Stream::mesh_type, bound>::part_of_model;
+  erased_layer(bound layer, const run_state& state) : part(std::move(layer)), state_(&state) {}
 
   std::pair<Stream, std::unique_ptr<any_saved>> forward(Stream x) override {
+    if (state_->training && state_->recompute == recompute::block) {
+      auto input = keep(x);
+      return {this->layer_.forward(std::move(x)).first, std::move(input)};
+    }
     auto [y, saved] = this->layer_.forward(std::move(x));
     return {std::move(y), keep(std::move(saved))};
   }
   Stream backward(Stream gradient, std::unique_ptr<any_saved> saved) override {
+    if (state_->recompute == recompute::block) saved = forward_again(std::move(saved));
     return this->layer_.backward(std::move(gradient),
                                  taken<typename bound::saved_type>(std::move(saved)));
   }
+  void add_backward_prices(prices_on<typename Stream::mesh_type>& prices,
+                           const dim_sizes& sizes) const override {
+    if (state_->recompute == recompute::block) {
+      prices.add(typename bound::forward_transfers{}, sizes, "recompute");
+    } else if (state_->recompute == recompute::attention) {
+      prices.add(recomputed_transfers_of<bound>{}, sizes, "recompute");
+    }
+    part::add_backward_prices(prices, sizes);
+  }
+
+ private:
+  std::unique_ptr<any_saved> forward_again(std::unique_ptr<any_saved> saved) {
+    auto x = taken<Stream>(std::move(saved));
+    const recompute_scope inside(x.group().ledger());
+    return keep(this->layer_.forward(std::move(x)).second);
+  }
+
+  const run_state* state_;
 };
 
 template <class L, class Tokens, class Stream>
@@ -151,6 +179,7 @@ class erased_first_layer final
   void backward(Stream gradient, std::unique_ptr<any_saved> saved) override {
     this->layer_.backward(std::move(gradient), taken<typename bound::saved_type>(std::move(saved)));
   }
+  bool backward_reads_weights() const override { return false; }
 };
 
 // Layers that end in logits, and the loss behind them.
@@ -261,7 +290,8 @@ class erased_last_layer final
 template <class L, class Stream>
 std::unique_ptr<any_layer<Stream>> make_layer(
     const layer_context<typename Stream::mesh_type>& context) {
-  return std::make_unique<detail::erased_layer<L, Stream>>(bound_to<L, Stream>(context));
+  return std::make_unique<detail::erased_layer<L, Stream>>(bound_to<L, Stream>(context),
+                                                           context.state);
 }
 
 }  // namespace tenon::inline v0

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tenon/layer/concept.hpp"
+#include "tenon/layer/recomputable.hpp"
 
 namespace tenon::inline v0 {
 
@@ -37,6 +38,7 @@ template <class... Bounds>
 struct chain_traits<type_list<Bounds...>> {
   using saved = std::tuple<typename Bounds::saved_type...>;
   using forward = joined_transfers<typename Bounds::forward_transfers...>;
+  using recomputed = joined_transfers<recomputed_transfers_of<Bounds>...>;
   template <class... Reversed>
   struct backward_of {
     using type = joined_transfers<typename Reversed::backward_transfers...>;
@@ -76,6 +78,7 @@ struct chain {
     using output_type = typename folded::flow;
     using saved_type = typename traits::saved;
     using forward_transfers = typename traits::forward;
+    using recomputed_transfers = typename traits::recomputed;
     using backward_transfers =
         typename detail::backward_transfers_of<typename folded::first_to_last>::type;
 

@@ -84,7 +84,7 @@ struct embedding {
     no_gradient backward(gradient_of_value<output_type> gradient, saved_type tokens) {
       kernel::embedding_backward(table_->gradient().matrix(), std::as_const(tokens).values(),
                                  std::as_const(gradient).matrix(),
-                                 table_->use().where().template of<Rows>().begin);
+                                 table_->gradient().where().template of<Rows>().begin);
       return {};
     }
     template <class F>
@@ -162,7 +162,8 @@ struct table_projection {
     using saved_type = In;
 
     explicit bound(const layer_context<typename In::mesh_type>& context)
-        : table_(detail::declared_table<table_type>(context, std::string(Name.view()))) {}
+        : table_(detail::declared_table<table_type>(context, std::string(Name.view()))),
+          state_(&context.state) {}
 
     std::pair<output_type, saved_type> forward(In x) {
       const auto& table = table_->use();
@@ -176,9 +177,11 @@ struct table_projection {
       return {std::move(y), std::move(x)};
     }
     gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type x) {
-      kernel::product(table_->gradient().matrix(), std::as_const(gradient).matrix(),
-                      kernel::orientation::transposed, std::as_const(x).matrix(),
-                      kernel::orientation::as_stored, kernel::output::accumulate);
+      detail::now_or_deferred(state_->deferred, [table = table_.get(), x, gradient] {
+        kernel::product(table->gradient().matrix(), gradient.matrix(),
+                        kernel::orientation::transposed, x.matrix(), kernel::orientation::as_stored,
+                        kernel::output::accumulate);
+      });
       gradient_of_value<In> dx(x.group(), gradient_layout(x.where()));
       kernel::product(dx.matrix(), std::as_const(gradient).matrix(), kernel::orientation::as_stored,
                       table_->use().matrix(), kernel::orientation::as_stored);
@@ -191,6 +194,7 @@ struct table_projection {
 
    private:
     std::shared_ptr<table_type> table_;
+    const run_state* state_;
   };
 };
 

@@ -142,7 +142,7 @@ struct projections {
     using backward_transfers = transfers<>;
 
     explicit bound(const layer_context<mesh_type>& context)
-        : branches_{build<Projections>(context)...} {}
+        : branches_{build<Projections>(context)...}, state_(&context.state) {}
 
     std::pair<output_type, saved_type> forward(In x) {
       if constexpr (single) {
@@ -226,9 +226,12 @@ struct projections {
       using one = std::tuple_element_t<I, branches>;
       auto& own = std::get<I>(branches_);
       const auto dy = gradient.template matrix<one::To::size>();
-      kernel::product(own.weight->gradient().template matrix<one::To::size>(),
-                      x.template matrix<From::size>(), kernel::orientation::transposed, dy,
-                      kernel::orientation::as_stored, kernel::output::accumulate);
+      detail::now_or_deferred(state_->deferred, [weight = own.weight.get(), x, gradient] {
+        kernel::product(weight->gradient().template matrix<one::To::size>(),
+                        x.template matrix<From::size>(), kernel::orientation::transposed,
+                        gradient.template matrix<one::To::size>(), kernel::orientation::as_stored,
+                        kernel::output::accumulate);
+      });
       if constexpr (one::biased) kernel::column_sum(own.bias->gradient().values(), dy);
       kernel::product(dx.template matrix<From::size>(), dy, kernel::orientation::as_stored,
                       own.weight->use().template matrix<one::To::size>(),
@@ -237,6 +240,7 @@ struct projections {
     }
 
     branches branches_;
+    const run_state* state_;
   };
 };
 

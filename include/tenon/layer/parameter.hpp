@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/layer/any_parameter.hpp"
 #include "tenon/layer/context.hpp"
 #include "tenon/placement/propagate.hpp"
 #include "tenon/placement/traffic.hpp"
@@ -20,102 +21,10 @@
 
 namespace tenon::inline v0 {
 
-/// What a parameter is for. Weight decay is for matrices alone.
-enum class parameter_role : std::uint8_t { matrix, bias, gain };
-
-/// The initial values: a constant, or normal values with mean 0.
-struct initial_values {
-  double constant = 0;
-  double deviation = 0;
-
-  static constexpr initial_values normal(double deviation) { return {0, deviation}; }
-  static constexpr initial_values all(double value) { return {value, 0}; }
-};
-
-/// The one declaration of a parameter besides its dims and placements, which are its type. What the
-/// gradient is summed over, its share of the norm, its decay, its random stream and its slice in a
-/// checkpoint follow from it.
-struct parameter_declaration {
-  std::string name;
-  parameter_role role = parameter_role::matrix;
-  initial_values initial{};
-};
-
-namespace detail {
-
-template <class P>
-struct find_owner_placement;
-template <class... Ons>
-struct find_owner_placement<placement<Ons...>> {
-  template <class S>
-  using owned = std::conditional_t<is_sharded<S>, S, invariant>;
-  using type = placement<on<typename Ons::axis, owned<typename Ons::held>>...>;
-};
-
-}  // namespace detail
-
-/// The owner placement of a parameter whose use is `Use`: a cut stays a cut, and what all ranks
-/// hold alike is invariant.
-template <class Use>
-using owner_placement = typename detail::find_owner_placement<Use>::type;
-
-/// A parameter as trainers, optimizers and checkpoints see it: its owned piece and the owned piece
-/// of its gradient, whatever its dims and placements. `Wide` is the element of master weights.
-/// Thread-safety: none; it belongs to one rank's thread.
-template <element Wide>
-class any_parameter {
- public:
-  virtual ~any_parameter() = default;
-
-  virtual const parameter_declaration& declaration() const = 0;
-  virtual std::int64_t global_elements() const = 0;
-  virtual std::int64_t owned_elements() const = 0;
-  /// Elements that this rank uses in its products; more than it owns where it is spread.
-  virtual std::int64_t used_elements() const = 0;
-  /// "vocabulary, hidden" and the placements, for tables and messages.
-  virtual std::string dims_text() const = 0;
-  virtual std::string owner_text() const = 0;
-  virtual std::string use_text() const = 0;
-  /// The global extents and this rank's owned regions, dim by dim.
-  virtual std::vector<std::int64_t> extents() const = 0;
-  virtual std::vector<region> owned_regions() const = 0;
-  /// True on the ranks whose owned piece enters sums over all ranks: an invariant one is counted at
-  /// coordinate 0 alone.
-  virtual bool counted_here() const = 0;
-
-  virtual std::span<Wide> owned_values() = 0;
-  virtual std::span<Wide> owned_gradient() = 0;
-  /// Where the optimizer writes the rounded copy that products use; empty when they use the owned
-  /// values, or when `publish` must convert and send.
-  virtual std::span<bf16> rounded_copy() = 0;
-
-  /// The communicators over which the gradient is partial, from the types of owner and use.
-  virtual std::vector<communicator*> partial_over() = 0;
-  /// Gives the owned gradient its memory: `owned_elements` values from `begin`.
-  virtual void place_gradient(std::shared_ptr<buffer<Wide>> memory, std::int64_t begin) = 0;
-  virtual void begin_step() = 0;
-  /// Brings what backward has summed of a spread use to the owners. After it the owned gradient is
-  /// still partial on `partial_over`.
-  virtual void gather_uses() = 0;
-  /// Makes the use from the owned values: after they were set or stepped.
-  virtual void publish() = 0;
-  virtual void initialise(std::uint64_t seed) = 0;
-
-  /// Bytes that spread and its backward send for this rank, in the use's and the wide element.
-  virtual std::int64_t spread_bytes_forward() const = 0;
-  virtual std::int64_t spread_bytes_backward() const = 0;
-  /// The axis over which the use is spread; empty when it is not.
-  virtual std::string spread_axis() const = 0;
-};
-
 /// A parameter of dims `Dims` that products use in element `E` under placement `Use` and that the
 /// ranks own under `Own`: sharded or invariant on every axis. Its gradient is accumulated over
-/// microbatches in the wide element, in the placement of the use's gradient.
-///
-///   own --publish (move of the table, or spread)--> use --products--> gradient of use
-///    ^                                                                     |
-///    '--- optimizer <--- gradient in owner placement <--- reduce ----------'
-///
+/// microbatches in the wide element, in the placement of the use's gradient. It holds its values
+/// from `initialise`, or the first call of `owned`, on.
 /// Thread-safety: none; it belongs to one rank's thread.
 template <element E, class Dims, class Use, class Own = owner_placement<Use>>
 class parameter final : public any_parameter<wide<E>> {
@@ -133,16 +42,18 @@ class parameter final : public any_parameter<wide<E>> {
  public:
   using master = wide<E>;
   using use_type = tensor<E, Dims, Use>;
+  using piece_type = tensor<E, Dims, Own>;
   using owned_type = tensor<master, Dims, Own>;
   using gradient_type = tensor<master, Dims, gradient_placement<Use>>;
-  using owned_gradient_type = tensor<master, Dims, Own>;
   using mesh_type = typename Use::mesh_type;
   static constexpr bool converts = !std::is_same_v<E, master>;
 
   parameter(const layer_context<mesh_type>& context, parameter_declaration declared)
       : declared_(std::move(declared)),
-        owned_(context.group, layout<Dims, Own>(context.sizes.of(Dims{}), context.group.grid())),
+        group_(&context.group),
+        owned_where_(context.sizes.of(Dims{}), context.group.grid()),
         use_where_(context.sizes.of(Dims{}), context.group.grid()) {
+    this->part_ = {0, owned_where_.elements()};
     for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A) {
       using held = state_on_t<Use, A>;
       if constexpr (is_sharded<held>) {
@@ -150,7 +61,7 @@ class parameter final : public any_parameter<wide<E>> {
         if (context.sizes.template has_use<dim>()) {
           const auto use =
               context.sizes.template use_of<dim>(context.group.grid().template extent<A>());
-          if (use != owned_.where().template partition_on<A>()) {
+          if (use != owned_where_.template partition_on<A>()) {
             require(!is_spread_, "parameter ", declared_.name,
                     ": it would be spread on two axes; spread it on one");
             use_where_ = use_where_.template with<A>(use);
@@ -158,119 +69,187 @@ class parameter final : public any_parameter<wide<E>> {
             spread_axis_ = A::name;
           }
         }
+      } else if constexpr (std::is_same_v<state_on_t<Own, A>, invariant>) {
+        const bool first = group_->grid().template coordinate<A>() == 0;
+        this->counted_ = this->counted_ && first;
+        if (std::is_same_v<held, invariant>) first_of_alike_ = first_of_alike_ && first;
       }
     });
-    if constexpr (converts) {
-      use_ = use_type(context.group, use_where_);
-    }
   }
 
-  /// The weights as products take them; valid after `publish`.
+  /// The weights as products take them; valid after `publish` or `make_use`.
   const use_type& use() const noexcept { return use_; }
   /// Where backward adds up the gradient of the use.
   gradient_type& gradient() noexcept { return gradient_; }
-  owned_type& owned() noexcept { return owned_; }
+  /// The values of the piece, all owned: of a parameter that no shards cut.
+  owned_type& owned() {
+    if (!owned_.holds_memory()) owned_ = owned_type(*group_, owned_where_);
+    return owned_;
+  }
 
   const parameter_declaration& declaration() const override { return declared_; }
-  std::int64_t global_elements() const override { return owned_.global_shape().elements(); }
-  std::int64_t owned_elements() const override { return owned_.elements(); }
+  std::int64_t global_elements() const override { return owned_where_.global().elements(); }
+  std::int64_t piece_elements() const override { return owned_where_.elements(); }
   std::int64_t used_elements() const override { return use_where_.elements(); }
   std::string dims_text() const override { return Dims::text(); }
   std::string owner_text() const override { return Own::text(); }
   std::string use_text() const override { return Use::text(); }
   std::vector<std::int64_t> extents() const override {
-    const auto& all = owned_.global_shape().extents;
+    const auto& all = owned_where_.global().extents;
     return {all.begin(), all.end()};
   }
-  std::vector<region> owned_regions() const override {
-    const auto& all = owned_.where().regions();
+  std::vector<region> piece_regions() const override {
+    const auto& all = owned_where_.regions();
     return {all.begin(), all.end()};
-  }
-  bool counted_here() const override {
-    bool counted = true;
-    for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A) {
-      if constexpr (std::is_same_v<state_on_t<Own, A>, invariant>) {
-        counted = counted && owned_.group().grid().template coordinate<A>() == 0;
-      }
-    });
-    return counted;
   }
 
-  std::span<master> owned_values() override { return owned_.values(); }
-  std::span<master> owned_gradient() override { return owned_gradient_.values(); }
+  std::span<master> owned_values() override {
+    return keeps_part_ ? part_values_.span() : owned().values();
+  }
+  std::span<master> owned_gradient() override {
+    if (part_gradient_ == nullptr || part_gradient_->data() == nullptr) return {};
+    return part_gradient_->span().subspan(static_cast<std::size_t>(part_gradient_begin_),
+                                          static_cast<std::size_t>(this->part_.size));
+  }
   std::span<bf16> rounded_copy() override {
     if constexpr (converts) {
-      if (!is_spread_) return use_.values();
+      if (!is_spread_ && !keeps_part_) return use_.values();
     }
     return {};
   }
 
-  std::vector<communicator*> partial_over() override {
-    std::vector<communicator*> lines;
+  reduction_lines lines(shard_choice shards) override {
+    axis_mask all = 0;      // replicated in use, invariant in ownership: backward is a sum
+    axis_mask divided = 0;  // those of them that share a batch
     for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A) {
-      // replicated in use, invariant in ownership: the backward of that move is an all-reduce.
       if constexpr (std::is_same_v<state_on_t<Use, A>, replicated>) {
-        auto& line = owned_.group().template on<A>();
-        if (line.size() > 1) lines.push_back(&line);
+        all |= ranks<mesh_type>::template mask_of<A>();
+        if constexpr (is_part_of<A, axis::data> || std::is_same_v<A, axis::expert>) {
+          divided |= ranks<mesh_type>::template mask_of<A>();
+        }
       }
     });
-    return lines;
+    const auto longer_than_one = [](communicator& line) {
+      return line.size() > 1 ? &line : nullptr;
+    };
+    if (all == 0) return {};
+    if (!shards.cut || divided == 0) return {nullptr, longer_than_one(group_->along(all))};
+    auto inside = group_->places(divided);
+    auto outside = group_->places(all & ~divided);
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      if (shards.data_extent == 0 || !inside[i].inside || inside[i].name != axis::data::name) {
+        continue;
+      }
+      require(inside[i].extent % shards.data_extent == 0, "shards: ", shards.data_extent,
+              " ranks do not divide the data axis of ", inside[i].extent);
+      divide(inside, i, shards.data_extent, false, true);
+      divide(outside, i, shards.data_extent, true, false);
+      break;
+    }
+    return {longer_than_one(group_->along(inside)), longer_than_one(group_->along(outside))};
+  }
+  element_kind use_element() const override { return kind_of<E>; }
+
+  void keep_part(region part, bool first) override {
+    keeps_part_ = true;
+    this->part_ = part;
+    this->counted_ = first && first_of_alike_;
+    owned_ = {};
+    part_values_ = buffer<master>(part.size);
+  }
+  void round_part(void* to) override {
+    const auto from = owned_values();
+    E* values = static_cast<E*>(to);
+    for (std::size_t i = 0; i < from.size(); ++i) values[i] = E(from[i]);
+  }
+  void set_part(const void* from) override {
+    const E* values = static_cast<const E*>(from);
+    const auto to = owned_values();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<master>(values[i]);
+  }
+  void place_weights(std::shared_ptr<void> memory, void* values) override {
+    use_ = {};
+    if (memory == nullptr) {
+      piece_ = {};
+    } else {
+      piece_ = piece_type(*group_, owned_where_, std::move(memory), values);
+    }
+  }
+  void make_use() override {
+    if (!is_spread_) {
+      use_ = piece_.relabelled(use_where_);
+      return;
+    }
+    for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A) {
+      if constexpr (is_sharded<state_on_t<Use, A>>) {
+        if (spread_axis_ != A::name) return;
+        use_ = spread_to<A>(piece_, use_where_.template partition_on<A>(), declared_.name)
+                   .relabelled(use_where_);
+      }
+    });
+  }
+  void publish() override {
+    if constexpr (!converts) {
+      piece_ = owned();
+      make_use();
+      if (is_spread_) piece_ = {};
+    } else if (is_spread_) {
+      piece_ = piece_type(*group_, owned_where_);
+      round_part(piece_.data());
+      make_use();
+      piece_ = {};
+    } else {
+      if (!use_.holds_memory()) use_ = use_type(*group_, use_where_);
+      round_part(use_.data());
+    }
+  }
+  /// With the values that the piece has in every layout; of a part, that part of them.
+  void initialise(std::uint64_t seed) override {
+    owned_type whole = keeps_part_ ? owned_type(*group_, owned_where_) : owned();
+    if (declared_.initial.deviation > 0) {
+      fill_normal(whole, random_stream(seed, declared_.name), declared_.initial.deviation);
+    } else {
+      fill(whole, declared_.initial.constant);
+    }
+    if (!keeps_part_) return publish();
+    if (shapes_only::active()) return;
+    std::copy_n(whole.values().begin() + this->part_.begin, this->part_.size,
+                part_values_.span().begin());
   }
 
   void place_gradient(std::shared_ptr<buffer<master>> memory, std::int64_t begin) override {
-    owned_gradient_ = owned_gradient_type(owned_.group(), owned_.where(), std::move(memory), begin);
-    if (!is_spread_) {
-      gradient_ = owned_gradient_.relabelled(gradient_layout(use_where_));
+    if (memory == nullptr) {
+      piece_gradient_ = {};
+      gradient_ = {};
+      return;
     }
+    if (!keeps_part_) place_owned_gradient(memory, begin);
+    piece_gradient_ = owned_type(*group_, owned_where_, std::move(memory), begin);
+    if (!is_spread_) gradient_ = piece_gradient_.relabelled(gradient_layout(use_where_));
   }
-
+  void place_owned_gradient(std::shared_ptr<buffer<master>> memory, std::int64_t begin) override {
+    part_gradient_ = std::move(memory);
+    part_gradient_begin_ = begin;
+  }
   void begin_step() override {
     if (is_spread_) {
-      gradient_ = gradient_type::zeros(owned_.group(), gradient_layout(use_where_));
+      gradient_ = gradient_type::zeros(*group_, gradient_layout(use_where_));
     } else {
       gradient_.fill_with_zeros();
     }
   }
-
   void gather_uses() override {
     if (!is_spread_) return;
     for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A) {
       if constexpr (is_sharded<state_on_t<Use, A>>) {
         if (spread_axis_ != A::name) return;
         const auto owned =
-            sum_to_owners<A>(gradient_, owned_.where().template partition_on<A>(), declared_.name);
-        copy_values(owned.values(), owned_gradient_.values());
+            sum_to_owners<A>(gradient_, owned_where_.template partition_on<A>(), declared_.name);
+        const std::span<const master> sums = owned.values();
+        std::copy(sums.begin(), sums.end(), piece_gradient_.values().begin());
       }
     });
     gradient_ = {};
-  }
-
-  void publish() override {
-    if (!is_spread_) {
-      if constexpr (converts) {
-        round_values(owned_.values(), use_.values());
-      } else {
-        use_ = owned_.relabelled(use_where_);
-      }
-      return;
-    }
-    tensor<E, Dims, Own> rounded = rounded_owned();
-    for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A) {
-      if constexpr (is_sharded<state_on_t<Use, A>>) {
-        if (spread_axis_ != A::name) return;
-        use_ = spread_to<A>(rounded, use_where_.template partition_on<A>(), declared_.name)
-                   .relabelled(use_where_);
-      }
-    });
-  }
-
-  void initialise(std::uint64_t seed) override {
-    if (declared_.initial.deviation > 0) {
-      fill_normal(owned_, random_stream(seed, declared_.name), declared_.initial.deviation);
-    } else {
-      fill(owned_, declared_.initial.constant);
-    }
-    publish();
   }
 
   std::int64_t spread_bytes_forward() const override {
@@ -282,21 +261,15 @@ class parameter final : public any_parameter<wide<E>> {
   std::string spread_axis() const override { return spread_axis_; }
 
  private:
-  static void copy_values(std::span<const master> from, std::span<master> to) {
-    std::copy(from.begin(), from.end(), to.begin());
-  }
-  static void round_values(std::span<const master> from, std::span<E> to) {
-    for (std::size_t i = 0; i < from.size(); ++i) to[i] = E(from[i]);
-  }
-
-  tensor<E, Dims, Own> rounded_owned() {
-    if constexpr (converts) {
-      tensor<E, Dims, Own> rounded(owned_.group(), owned_.where());
-      round_values(owned_.values(), rounded.values());
-      return rounded;
-    } else {
-      return owned_;
-    }
+  // The place on the data axis becomes two, outer first; what was one has no name any more.
+  static void divide(std::vector<axis_place>& places, std::size_t i, int inner, bool outer_inside,
+                     bool inner_inside) {
+    const axis_place whole = places[i];
+    places[i] = {axis::data_replicate::name, whole.coordinate / inner, whole.extent / inner,
+                 outer_inside};
+    places.insert(places.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                  {whole.extent == inner ? axis::data::name : axis::data_shard::name,
+                   whole.coordinate % inner, inner, inner_inside});
   }
 
   // Forward a rank sends what others use of its own pieces; backward it sends back what it used of
@@ -329,19 +302,27 @@ class parameter final : public any_parameter<wide<E>> {
         for (std::size_t i = 0; i < Dims::size; ++i) {
           if (i != d) others *= use_where_.regions()[i].size;
         }
-        f(owned_.where().template partition_on<A>(), use_where_.template partition_on<A>(),
+        f(owned_where_.template partition_on<A>(), use_where_.template partition_on<A>(),
           use_where_.grid().template coordinate<A>(), others);
       }
     });
   }
 
   parameter_declaration declared_;
-  owned_type owned_;
+  ranks<mesh_type>* group_;
+  layout<Dims, Own> owned_where_;
   layout<Dims, Use> use_where_;
+  owned_type owned_;  // the piece's values, where all are owned
+  bool keeps_part_ = false;
+  buffer<master> part_values_;  // where a part is
+  piece_type piece_;            // as products take them, before they are spread
   use_type use_;
+  owned_type piece_gradient_;
   gradient_type gradient_;
-  owned_gradient_type owned_gradient_;
+  std::shared_ptr<buffer<master>> part_gradient_;
+  std::int64_t part_gradient_begin_ = 0;
   bool is_spread_ = false;
+  bool first_of_alike_ = true;  // on the axes where all ranks do the same
   std::string spread_axis_;
 };
 

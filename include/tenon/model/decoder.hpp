@@ -8,6 +8,7 @@
 #include "tenon/layer/feed_forward.hpp"
 #include "tenon/layer/linear.hpp"
 #include "tenon/layer/normalization.hpp"
+#include "tenon/layer/recomputable.hpp"
 #include "tenon/layer/residual.hpp"
 
 // The decoder, as compositions of layers. `Placed` says where things live (placements.hpp): what is
@@ -19,21 +20,24 @@ namespace tenon::inline v0 {
 template <class Placed, class Norm, class... Inside>
 using branch = residual<chain<named<"norm", Norm>, typename Placed::enter, Inside...>>;
 
+/// The branch that reads other tokens: what `recompute::attention` runs once more.
+template <class Placed, class Norm, class... Inside>
+using attention_branch = named<"attention", recomputable<branch<Placed, Norm, Inside...>>>;
+
 /// Attention and a feed-forward layer with GELU, with biases.
 /// Source: A. Radford and others, Language models are unsupervised multitask learners, 2019.
 template <class Placed>
 using gpt2_block = chain<
-    named<"attention",
-          branch<Placed, layer_norm<hidden>,
-                 projections<dims<hidden>, typename Placed::cuts,
-                             projection<"query", dims<heads, head_width>, bias_use::with>,
-                             projection<"key", dims<kv_heads, head_width>, bias_use::with>,
-                             projection<"value", dims<kv_heads, head_width>, bias_use::with>>,
-                 causal_attention,
-                 named<"output", linear<dims<heads, head_width>, dims<hidden>,
-                                        typename Placed::cuts, bias_use::without, branch_end::yes>>,
-                 named<"output", typename Placed::leave>, named<"output", bias<dims<hidden>>>,
-                 dropout>>,
+    attention_branch<
+        Placed, layer_norm<hidden>,
+        projections<dims<hidden>, typename Placed::cuts,
+                    projection<"query", dims<heads, head_width>, bias_use::with>,
+                    projection<"key", dims<kv_heads, head_width>, bias_use::with>,
+                    projection<"value", dims<kv_heads, head_width>, bias_use::with>>,
+        causal_attention,
+        named<"output", linear<dims<heads, head_width>, dims<hidden>, typename Placed::cuts,
+                               bias_use::without, branch_end::yes>>,
+        named<"output", typename Placed::leave>, named<"output", bias<dims<hidden>>>, dropout>,
     named<
         "feed_forward",
         branch<Placed, layer_norm<hidden>,
@@ -47,25 +51,25 @@ using gpt2_block = chain<
 /// Source: H. Touvron and others, LLaMA, 2023; grouped-query attention: J. Ainslie and others,
 /// 2023.
 template <class Placed>
-using llama_block = chain<
-    named<"attention",
-          branch<Placed, rms_norm<hidden>,
-                 projections<dims<hidden>, typename Placed::cuts,
-                             projection<"query", dims<heads, head_width>>,
-                             projection<"key", dims<kv_heads, head_width>>,
-                             projection<"value", dims<kv_heads, head_width>>>,
-                 rotary_positions, causal_attention,
-                 named<"output", linear<dims<heads, head_width>, dims<hidden>,
-                                        typename Placed::cuts, bias_use::without, branch_end::yes>>,
-                 named<"output", typename Placed::leave>, dropout>>,
-    named<"feed_forward",
-          branch<Placed, rms_norm<hidden>,
-                 projections<dims<hidden>, typename Placed::cuts, projection<"gate", dims<ffn>>,
-                             projection<"up", dims<ffn>>>,
-                 swiglu,
-                 named<"down", linear<dims<ffn>, dims<hidden>, typename Placed::cuts,
-                                      bias_use::without, branch_end::yes>>,
-                 named<"down", typename Placed::leave>, dropout>>>;
+using llama_block =
+    chain<attention_branch<
+              Placed, rms_norm<hidden>,
+              projections<dims<hidden>, typename Placed::cuts,
+                          projection<"query", dims<heads, head_width>>,
+                          projection<"key", dims<kv_heads, head_width>>,
+                          projection<"value", dims<kv_heads, head_width>>>,
+              rotary_positions, causal_attention,
+              named<"output", linear<dims<heads, head_width>, dims<hidden>, typename Placed::cuts,
+                                     bias_use::without, branch_end::yes>>,
+              named<"output", typename Placed::leave>, dropout>,
+          named<"feed_forward",
+                branch<Placed, rms_norm<hidden>,
+                       projections<dims<hidden>, typename Placed::cuts,
+                                   projection<"gate", dims<ffn>>, projection<"up", dims<ffn>>>,
+                       swiglu,
+                       named<"down", linear<dims<ffn>, dims<hidden>, typename Placed::cuts,
+                                            bias_use::without, branch_end::yes>>,
+                       named<"down", typename Placed::leave>, dropout>>>;
 
 /// From tokens to the stream.
 template <class Placed, class E>

@@ -68,10 +68,31 @@ class decoder_model {
   /// The axes along which ranks have different tokens.
   static constexpr axis_mask cutting_tokens = detail::axes_that_cut<typename placed::tokens>;
 
-  /// Builds the layers. Errors: bad_request for a shape that cannot be built.
-  decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed)
+  /// A run of neighbouring layers; a stage has one, or, interleaved, several. The first chunk of
+  /// all begins with the table, the last ends in the loss. Its units, the layers in their order,
+  /// are numbered from `first_unit` on among those of the rank.
+  struct chunk_type {
+    std::unique_ptr<any_first_layer<tokens_type, stream>> first;
+    std::vector<std::unique_ptr<any_layer<stream>>> blocks;
+    std::unique_ptr<any_last_layer<stream, targets_type, total_type>> last;
+    std::size_t first_unit = 0;
+
+    std::size_t units() const noexcept {
+      return blocks.size() + (first != nullptr ? 1 : 0) + (last != nullptr ? 1 : 0);
+    }
+  };
+
+  /// Builds the layers of this rank's stage, in so many chunks; their parameters have no values
+  /// before a `parameter_store` initialises them. Errors: bad_request for a shape that cannot be
+  /// built, or fewer layers than chunks of all stages.
+  decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed,
+                int chunks = 1)
       : group_(&group), shape_(completed(model)) {
     check(shape_);
+    const int virtual_stages = group.stages() * chunks;
+    require(shape_.layers >= virtual_stages, "--layers ", shape_.layers, " cannot be cut into ",
+            virtual_stages, " stages of one layer or more; type --layers ", virtual_stages,
+            " or more, or fewer stages with --pipeline or --chunks");
     state_->seed = seed;
     state_->dropout = shape_.dropout;
     sizes_->set<batch>(1)
@@ -90,22 +111,35 @@ class decoder_model {
     sizes_->deviation = std::sqrt(2.0 / (5.0 * static_cast<double>(shape_.hidden)));
     sizes_->branch_deviation =
         sizes_->deviation / std::sqrt(2.0 * static_cast<double>(shape_.layers));
-    build();
-    for_each_part([&](auto& part) {
-      part.for_each_parameter([&](any_parameter<master>& p) {
-        if (std::find(parameters_.begin(), parameters_.end(), &p) == parameters_.end()) {
-          parameters_.push_back(&p);
-        }
-      });
-    });
-    for (any_parameter<master>* p : parameters_) p->initialise(seed);
+    build(chunks);
+    for (const auto& unit : units()) {
+      for (any_parameter<master>* p : unit) {
+        if (p->declaration().name == tied_name()) p->mark_tied();
+      }
+    }
   }
 
   ranks<mesh_type>& group() noexcept { return *group_; }
   const decoder_shape& shape() const noexcept { return shape_; }
   run_state& state() noexcept { return *state_; }
-  /// Every parameter once, a tied table too.
-  const std::vector<any_parameter<master>*>& parameters() const noexcept { return parameters_; }
+  std::vector<chunk_type>& chunks() noexcept { return chunks_; }
+  /// The parameters of each unit; a tied table is in both of its units.
+  std::vector<std::vector<any_parameter<master>*>> units() {
+    std::vector<std::vector<any_parameter<master>*>> all;
+    for (auto& chunk : chunks_) {
+      for_each_part(chunk, [&](auto& part) {
+        auto& unit = all.emplace_back();
+        part.for_each_parameter([&](any_parameter<master>& p) {
+          if (std::find(unit.begin(), unit.end(), &p) == unit.end()) unit.push_back(&p);
+        });
+      });
+    }
+    return all;
+  }
+  /// The name of the parameter that the first and the last layer of all share; empty when none is.
+  std::string tied_name() const {
+    return shape_.form == block_form::gpt2 ? std::string("embedding") : std::string();
+  }
 
   /// Tokens and targets of a microbatch of `sequences` sequences over all data ranks, not set.
   std::pair<tokens_type, targets_type> empty_tokens(std::int64_t sequences) {
@@ -113,89 +147,55 @@ class decoder_model {
     return {tokens_type(*group_, extents), targets_type(*group_, extents)};
   }
 
-  /// Forward and backward of one microbatch; adds up the gradients of scale x (sum of losses).
-  /// Returns the sum of the losses of this rank's rows. Collective.
-  total_type forward_backward(tokens_type tokens, targets_type targets, double scale) {
-    std::vector<std::unique_ptr<any_saved>> saved;
-    auto& book = group_->ledger();
-    total_type total;
-    {
-      const phase_scope inside(book, "forward");
-      auto [x, kept] = first_->forward(std::move(tokens));
-      saved.push_back(std::move(kept));
-      for (auto& block : blocks_) {
-        auto [y, of_block] = block->forward(std::move(x));
-        x = std::move(y);
-        saved.push_back(std::move(of_block));
-      }
-      auto [sum, of_last] = last_->forward(std::move(x), std::move(targets));
-      total = std::move(sum);
-      saved.push_back(std::move(of_last));
-    }
-    const phase_scope inside(book, "backward");
-    stream gradient = last_->backward(scale, take_last(saved));
-    for (std::size_t i = blocks_.size(); i-- > 0;) {
-      gradient = blocks_[i]->backward(std::move(gradient), take_last(saved));
-    }
-    first_->backward(std::move(gradient), take_last(saved));
-    return total;
+  /// Calls f(part) for the parts of a chunk, in their order.
+  template <class F>
+  static void for_each_part(const chunk_type& chunk, F&& f) {
+    if (chunk.first != nullptr) f(*chunk.first);
+    for (const auto& block : chunk.blocks) f(*block);
+    if (chunk.last != nullptr) f(*chunk.last);
   }
 
-  /// The logits behind `position` of one sequence, for choosing the next token; the sequence is on
-  /// data rank 0, and there every rank gets all of them. Collective.
-  void next_logits(tokens_type tokens, std::int64_t position, std::span<float> logits) {
-    const phase_scope inside(group_->ledger(), "sample");
-    auto [x, kept] = first_->forward(std::move(tokens));
-    for (auto& block : blocks_) x = block->forward(std::move(x)).first;
-    last_->logits_at(std::move(x), position, logits);
-  }
-
-  /// What forward and backward of a microbatch of `sequences` sequences send.
-  void add_prices(prices_on<mesh_type>& prices, std::int64_t sequences) const {
+  /// The sizes that a microbatch of `sequences` sequences over all ranks has.
+  dim_sizes sizes_with(std::int64_t sequences) const {
     dim_sizes sizes = *sizes_;
-    sizes.set<batch>(sequences);
-    first_->add_forward_prices(prices, sizes);
-    first_->add_backward_prices(prices, sizes);
-    for (const auto& block : blocks_) {
-      block->add_forward_prices(prices, sizes);
-      block->add_backward_prices(prices, sizes);
-    }
-    last_->add_forward_prices(prices, sizes);
-    last_->add_backward_prices(prices, sizes);
+    sizes.template set<batch>(sequences);
+    return sizes;
   }
 
  private:
-  template <class F>
-  void for_each_part(F&& f) {
-    f(*first_);
-    for (auto& block : blocks_) f(*block);
-    f(*last_);
-  }
-
-  static std::unique_ptr<any_saved> take_last(std::vector<std::unique_ptr<any_saved>>& saved) {
-    auto last = std::move(saved.back());
-    saved.pop_back();
-    return last;
-  }
-
-  void build() {
+  void build(int chunks) {
     const layer_context<mesh_type> context{*group_, *sizes_, *state_, *shared_, ""};
-    if (shape_.form == block_form::gpt2) {
-      build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_last<placed>>(context);
-    } else {
-      build_from<llama_first<placed, E>, llama_block<placed>, llama_last<placed>>(context);
+    std::size_t units = 0;
+    for (int v = 0; v < chunks; ++v) {
+      const int virtual_stage = v * group_->stages() + group_->stage();
+      auto& chunk = chunks_.emplace_back();
+      chunk.first_unit = units;
+      if (shape_.form == block_form::gpt2) {
+        build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_last<placed>>(
+            chunk, context, virtual_stage, chunks * group_->stages());
+      } else {
+        build_from<llama_first<placed, E>, llama_block<placed>, llama_last<placed>>(
+            chunk, context, virtual_stage, chunks * group_->stages());
+      }
+      units += chunk.units();
     }
   }
   template <class First, class Block, class Last>
-  void build_from(const layer_context<mesh_type>& context) {
-    first_ = std::make_unique<detail::erased_first_layer<First, tokens_type, stream>>(
-        bound_to<First, tokens_type>(context));
-    for (std::int64_t i = 0; i < shape_.layers; ++i) {
-      blocks_.push_back(make_layer<Block, stream>(context.child(joined("blocks.", i))));
+  void build_from(chunk_type& chunk, const layer_context<mesh_type>& context, int virtual_stage,
+                  int virtual_stages) {
+    if (virtual_stage == 0) {
+      chunk.first = std::make_unique<detail::erased_first_layer<First, tokens_type, stream>>(
+          bound_to<First, tokens_type>(context));
     }
-    using last = detail::with_loss<Last, cross_entropy>;
-    last_ =
-        std::make_unique<detail::erased_last_layer<last, stream>>(bound_to<last, stream>(context));
+    const region blocks = partition::balanced(shape_.layers, virtual_stages).of(virtual_stage);
+    for (std::int64_t i = blocks.begin; i < blocks.end(); ++i) {
+      chunk.blocks.push_back(make_layer<Block, stream>(context.child(joined("blocks.", i))));
+    }
+    if (virtual_stage + 1 == virtual_stages) {
+      using last = detail::with_loss<Last, cross_entropy>;
+      chunk.last = std::make_unique<detail::erased_last_layer<last, stream>>(
+          bound_to<last, stream>(context));
+    }
   }
 
   ranks<mesh_type>* group_;
@@ -204,10 +204,7 @@ class decoder_model {
   std::unique_ptr<run_state> state_ = std::make_unique<run_state>();
   std::unique_ptr<dim_sizes> sizes_ = std::make_unique<dim_sizes>();
   std::unique_ptr<shared_parameters> shared_ = std::make_unique<shared_parameters>();
-  std::unique_ptr<any_first_layer<tokens_type, stream>> first_;
-  std::vector<std::unique_ptr<any_layer<stream>>> blocks_;
-  std::unique_ptr<any_last_layer<stream, targets_type, total_type>> last_;
-  std::vector<any_parameter<master>*> parameters_;
+  std::vector<chunk_type> chunks_;
 };
 
 }  // namespace tenon::inline v0

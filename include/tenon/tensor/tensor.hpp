@@ -41,10 +41,7 @@ class tensor {
   tensor(ranks_type& group, tenon::shape<Dims> global)
       : tensor(group, layout_type(global, group.grid())) {}
   tensor(ranks_type& group, layout_type where)
-      : ranks_(&group),
-        where_(std::move(where)),
-        memory_(std::make_shared<buffer<Element>>(where_.elements())),
-        data_(memory_->data()) {}
+      : ranks_(&group), where_(std::move(where)), memory_(own_memory(where_.elements(), data_)) {}
 
   /// All values zero.
   static tensor zeros(ranks_type& group, layout_type where) {
@@ -59,10 +56,16 @@ class tensor {
   /// A tensor on memory that others hold too: `where.elements()` elements from `begin` on.
   tensor(ranks_type& group, layout_type where, std::shared_ptr<buffer<Element>> memory,
          std::int64_t begin)
+      : ranks_(&group), where_(std::move(where)), data_(memory->data()) {
+    if (data_ != nullptr) data_ += begin;
+    memory_ = std::move(memory);
+  }
+  /// The same at `values`, which `memory` keeps.
+  tensor(ranks_type& group, layout_type where, std::shared_ptr<void> memory, void* values)
       : ranks_(&group),
         where_(std::move(where)),
-        memory_(std::move(memory)),
-        data_(memory_->data() == nullptr ? nullptr : memory_->data() + begin) {}
+        data_(static_cast<Element*>(values)),
+        memory_(std::move(memory)) {}
 
   /// The same memory under another placement. It is the moves' tool: it states that what this rank
   /// holds is its piece of the new placement, so only code that has made it so may call it.
@@ -108,7 +111,6 @@ class tensor {
 
   bool only_holder() const noexcept { return memory_.use_count() == 1; }
   bool holds_memory() const noexcept { return memory_ != nullptr; }
-  const std::shared_ptr<buffer<Element>>& memory() const noexcept { return memory_; }
 
   tensor clone() const {
     tensor fresh(*ranks_, where_);
@@ -129,6 +131,11 @@ class tensor {
   template <storable E, class D, class P>
   friend class tensor;
 
+  static std::shared_ptr<void> own_memory(std::int64_t elements, Element*& data) {
+    auto memory = std::make_shared<buffer<Element>>(elements);
+    data = memory->data();
+    return memory;
+  }
   std::size_t counted() const noexcept {
     return data_ == nullptr ? 0 : static_cast<std::size_t>(elements());
   }
@@ -146,8 +153,8 @@ class tensor {
 
   ranks_type* ranks_ = nullptr;
   layout_type where_{};
-  std::shared_ptr<buffer<Element>> memory_;
   Element* data_ = nullptr;
+  std::shared_ptr<void> memory_;
 };
 
 template <class T>

@@ -8,58 +8,27 @@
 #include "tenon/kernel/optimizer.hpp"
 #include "tenon/layer/parameter.hpp"
 #include "tenon/layer/prices.hpp"
-#include "tenon/tensor/redistribute.hpp"
 
 namespace tenon::inline v0 {
 
-namespace detail {
-
-template <class Mesh, class S>
-struct same_on_all_axes;
-template <class... Axes, class S>
-struct same_on_all_axes<mesh<Axes...>, S> {
-  using type = placement<on<Axes, S>...>;
-};
-
-template <class E, class D, class P, class First, class... Rest>
-auto summed_over(tensor<E, D, P> x, std::string_view name, type_list<First, Rest...>) {
-  auto y = redistribute<First, invariant>(std::move(x), name);
-  if constexpr (sizeof...(Rest) == 0) {
-    return y;
-  } else {
-    return summed_over(std::move(y), name, type_list<Rest...>{});
-  }
-}
-
-}  // namespace detail
-
-/// A number that every rank holds a term of, and one that is the same on all.
-template <class Mesh>
-using scalar_of_terms =
-    tensor<fp64, dims<>, typename detail::same_on_all_axes<Mesh, partial>::type>;
-template <class Mesh>
-using scalar_of_all =
-    tensor<fp64, dims<>, typename detail::same_on_all_axes<Mesh, invariant>::type>;
-
-/// Collective: the sum of a number over all ranks of the mesh.
-template <class Mesh>
-double sum_over_all(ranks<Mesh>& group, double term, std::string_view name) {
-  scalar_of_terms<Mesh> terms(group, tenon::shape<dims<>>{});
-  if (!terms.values().empty()) terms.values()[0] = term;
-  const auto all = detail::summed_over(std::move(terms), name, typename Mesh::axes{});
-  return all.values().empty() ? 0 : all.values()[0];
+/// Collective: the sum of a number over all ranks.
+inline double sum_over_all(communicator& everyone, double term, std::string_view name) {
+  everyone.call({.call = collective::all_reduce,
+                 .element = element_kind::fp64,
+                 .from = &term,
+                 .to = &term,
+                 .count = 1},
+                {.tensor = name}, call_site::here());
+  return term;
 }
 
 /// What `sum_over_all` sends.
-template <class... Axes>
-void add_prices_of_sum(prices_on<mesh<Axes...>>& prices, std::string_view phase) {
-  const auto one = [&]<class A>(A) {
-    const int size = prices.grid().template extent<A>();
-    if (size == 1) return;
-    const auto mine = partition::balanced(1, size).of(prices.grid().template coordinate<A>()).size;
-    prices.add(A::name, "all_reduce", phase, 2 * (1 - mine) * std::int64_t{sizeof(fp64)});
-  };
-  (one(Axes{}), ...);
+template <class Mesh>
+void add_prices_of_sum(prices_on<Mesh>& prices, const communicator& everyone,
+                       std::string_view phase) {
+  if (everyone.size() == 1) return;
+  const auto own = partition::balanced(1, everyone.size()).of(everyone.rank()).size;
+  prices.add(everyone.axis(), "all_reduce", phase, 2 * (1 - own) * std::int64_t{sizeof(fp64)});
 }
 
 /// Collective: the norm of the whole gradient, sqrt of the sum of all squares, in fp64. Every
@@ -71,7 +40,7 @@ double gradient_norm(const std::vector<any_parameter<Wide>*>& parameters, ranks<
   for (any_parameter<Wide>* parameter : parameters) {
     if (parameter->counted_here()) squares += kernel::sum_of_squares(parameter->owned_gradient());
   }
-  return std::sqrt(sum_over_all(group, squares, "gradient norm"));
+  return std::sqrt(sum_over_all(group.everyone(), squares, "gradient norm"));
 }
 
 /// What gradients are multiplied by so that their norm is at most `largest`: exactly largest / norm

@@ -11,11 +11,14 @@
 
 #include "tenon/communicate/broadcast.hpp"
 #include "tenon/model/decoder_model.hpp"
-#include "tenon/parallel/data.hpp"
+#include "tenon/parallel/parameter_store.hpp"
+#include "tenon/parallel/schedule/generate.hpp"
+#include "tenon/parallel/tied_parameter.hpp"
 #include "tenon/train/batches.hpp"
 #include "tenon/train/clip.hpp"
 #include "tenon/train/learning_rate.hpp"
 #include "tenon/train/optimizer.hpp"
+#include "tenon/train/stage_runner.hpp"
 
 namespace tenon::inline v0 {
 
@@ -27,7 +30,10 @@ struct trainer_settings {
   adamw_settings optimizer{};
   double clip = 1;  ///< largest norm of the gradient
   std::uint64_t seed = 1;
-  bucket_size bucket{};
+  shard_settings shards{};
+  pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
+  int chunks = 1;  ///< pieces of layers on each stage
+  tenon::recompute recompute = tenon::recompute::none;
 };
 
 /// What one step came to; the same on every rank, but for the seconds.
@@ -68,9 +74,15 @@ class trainer {
         settings_(settings),
         division_(settings.batch, settings.microbatch, group.grid().template extent<axis::data>(),
                   group.grid().template extent<axis::expert>()),
-        model_(group, shape, settings.seed),
-        gradients_(model_.parameters(), settings.bucket),
-        optimizer_(model_.parameters(), settings.optimizer) {
+        model_(group, shape, settings.seed, settings.chunks),
+        store_(model_.units(), group.ledger(), settings.shards),
+        tied_(group.pipeline(), tied_of(store_, model_.tied_name())),
+        runner_(model_, store_,
+                make_schedule(settings.schedule,
+                              {group.stages(), division_.microbatches(), settings.chunks})),
+        optimizer_(stepped(store_, tied_), settings.optimizer) {
+    model_.state().recompute = settings.recompute;
+    store_.initialise(settings.seed);
     sharers();
     group.compare_plans();
   }
@@ -78,6 +90,11 @@ class trainer {
   model_type& model() noexcept { return model_; }
   const batch_division& division() const noexcept { return division_; }
   adamw<master>& optimizer() noexcept { return optimizer_; }
+  /// The parameters of this rank's stage, each once.
+  const std::vector<any_parameter<master>*>& parameters() const noexcept {
+    return store_.parameters();
+  }
+  const schedule_table& schedule() const noexcept { return runner_.table(); }
   std::int64_t steps_done() const noexcept { return step_; }
 
   /// Collective: one step on the next batch.
@@ -91,23 +108,19 @@ class trainer {
     book.mark();
     step_result result = accumulate(source);
     result.forward_backward_seconds = since(begin);
-    {
-      const phase_scope inside(book, "gradients");
-      gradients_.reduce();
-    }
+    reduce_gradients();
     result.gradient_seconds = since(begin) - result.forward_backward_seconds;
     const auto reduced = std::chrono::steady_clock::now();
     {
       const phase_scope inside(book, "norm");
-      result.gradient_norm = gradient_norm(model_.parameters(), *group_);
+      result.gradient_norm = gradient_norm(store_.parameters(), *group_);
     }
     optimizer_.step(settings_.rate.at(step_), clip_scale(result.gradient_norm, settings_.clip),
                     step_ + 1);
+    tied_.send_values();
     {
       const phase_scope inside(book, "publish");
-      for (any_parameter<master>* p : model_.parameters()) {
-        if (!p->spread_axis().empty()) p->publish();
-      }
+      store_.publish();
     }
     result.optimizer_seconds = since(reduced);
     group_->compare_plans();
@@ -121,8 +134,8 @@ class trainer {
   /// microbatches have summed them. For tests and for `step`.
   step_result accumulate(const token_source& source) {
     step_result result;
-    gradients_.begin_step();
-    std::vector<tokens_of_microbatch> all;
+    store_.begin_step(runner_.backwards());
+    std::vector<microbatch_type> all;
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < division_.microbatches(); ++i) {
       all.push_back(fill(source, i));
@@ -131,39 +144,39 @@ class trainer {
     result.tokens = count_over_all(counted);
     // A step in which nothing counts has loss 0 and gradient 0.
     const double scale = result.tokens == 0 ? 0 : 1.0 / static_cast<double>(result.tokens);
-    double loss = 0;
     model_.state().training = true;
     model_.state().step = step_;
-    for (auto& microbatch : all) {
-      model_.state().batch_begin = microbatch.begin;
-      const auto total = model_.forward_backward(std::move(microbatch.tokens),
-                                                 std::move(microbatch.targets), scale);
-      if (!total.values().empty()) loss += total.values()[0];
-    }
+    const double loss = runner_.run(all, scale);
     result.loss = loss_over_all(loss) * scale;
     return result;
   }
 
-  /// Collective: reduces the gradients that `accumulate` has left, without stepping.
-  void reduce_gradients() { gradients_.reduce(); }
+  /// Collective: ends the sums over ranks of the gradients that `accumulate` has left.
+  void reduce_gradients() {
+    store_.finish_step();
+    tied_.sum_gradients();
+  }
 
   /// What a step sends for this rank, from types and shapes alone.
   prices_on<mesh_type> predicted_traffic() const {
     prices_on<mesh_type> prices(group_->grid());
+    std::vector<std::int64_t> sequences;
     for (std::int64_t i = 0; i < division_.microbatches(); ++i) {
-      model_.add_prices(prices, sequences_in(i));
+      sequences.push_back(sequences_in(i));
     }
-    gradients_.add_prices(prices, "gradients");
-    add_prices_of_sum(prices, "norm");
-    for (const any_parameter<master>* p : model_.parameters()) {
-      if (p->spread_axis().empty()) continue;
-      prices.add(p->spread_axis(), "all_to_all", "publish", p->spread_bytes_forward());
-    }
+    runner_.add_prices(prices, sequences);
+    tied_.add_prices(prices);
+    add_prices_of_sum(prices, group_->everyone(), "norm");
     communicator& line = sharers();
     if (line.size() > 1) {
       const auto bytes = 2 * (1 - partition::balanced(1, line.size()).of(line.rank()).size) * 8;
       prices.add(line.axis(), "all_reduce", "loss", bytes);
       prices.add(line.axis(), "all_reduce", "count", bytes);
+    }
+    communicator& stages = group_->pipeline();
+    if (stages.size() > 1) {
+      const auto own = partition::balanced(1, stages.size()).of(stages.rank()).size;
+      prices.add(stages.axis(), "all_reduce", "loss", 2 * (1 - own) * 8);
     }
     return prices;
   }
@@ -180,19 +193,33 @@ class trainer {
     if (!input.values().empty()) std::copy(used.begin(), used.end(), input.values().begin());
     model_.state().training = false;
     std::vector<float> logits(static_cast<std::size_t>(model_.shape().vocabulary));
-    model_.next_logits(std::move(input), static_cast<std::int64_t>(used.size()) - 1, logits);
+    runner_.next_logits(std::move(input), static_cast<std::int64_t>(used.size()) - 1, logits);
     std::int32_t chosen = 0;
-    if (sharers().rank() == 0) chosen = choose(logits);
+    const int last = group_->stages() - 1;
+    if (sharers().rank() == 0 && group_->stage() == last) chosen = choose(logits);
     communicate::broadcast(sharers(), std::span<std::int32_t>(&chosen, 1), 0);
+    communicate::broadcast(group_->pipeline(), std::span<std::int32_t>(&chosen, 1), last);
     return chosen;
   }
 
  private:
-  struct tokens_of_microbatch {
-    typename model_type::tokens_type tokens;
-    typename model_type::targets_type targets;
-    std::int64_t begin = 0;
-  };
+  using microbatch_type = typename stage_runner<model_type>::microbatch_type;
+
+  static any_parameter<master>* tied_of(parameter_store<master>& store, const std::string& name) {
+    for (any_parameter<master>* p : store.parameters()) {
+      if (p->declaration().name == name) return p;
+    }
+    return nullptr;
+  }
+  // A copy of another stage's parameter is not stepped here.
+  static std::vector<any_parameter<master>*> stepped(const parameter_store<master>& store,
+                                                     const tied_parameter<master>& tied) {
+    std::vector<any_parameter<master>*> all;
+    for (any_parameter<master>* p : store.parameters()) {
+      if (!tied.is_copy() || p != tied.parameter()) all.push_back(p);
+    }
+    return all;
+  }
 
   // The sequences that all data ranks together have in a microbatch.
   std::int64_t sequences_in(std::int64_t microbatch) const {
@@ -204,11 +231,12 @@ class trainer {
   // The ranks that share the tokens of a step: along every axis that cuts them.
   communicator& sharers() const { return group_->along(model_type::cutting_tokens); }
 
-  tokens_of_microbatch fill(const token_source& source, std::int64_t microbatch) {
-    auto [tokens, targets] = model_.empty_tokens(sequences_in(microbatch));
+  microbatch_type fill(const token_source& source, std::int64_t microbatch) {
+    const std::int64_t sequences = sequences_in(microbatch);
+    auto [tokens, targets] = model_.empty_tokens(sequences);
     const region places = division_.microbatch_of(sharing_rank(), microbatch);
     if (!shapes_only::active()) source(step_, places, tokens.values(), targets.values());
-    return {std::move(tokens), std::move(targets), places.begin};
+    return {std::move(tokens), std::move(targets), places.begin, sequences};
   }
   int sharing_rank() const {
     const auto& grid = group_->grid();
@@ -227,7 +255,8 @@ class trainer {
     return counted;
   }
 
-  // Each rank's sum is of its own rows, alike on the axes that do not cut them.
+  // Each rank's sum is of its own rows, alike on the axes that do not cut them; only the last stage
+  // has one.
   double loss_over_all(double sum) {
     const phase_scope inside(group_->ledger(), "loss");
     sharers().call({.call = collective::all_reduce,
@@ -236,6 +265,12 @@ class trainer {
                     .to = &sum,
                     .count = 1},
                    {.tensor = "loss"}, call_site::here());
+    group_->pipeline().call({.call = collective::all_reduce,
+                             .element = element_kind::fp64,
+                             .from = &sum,
+                             .to = &sum,
+                             .count = 1},
+                            {.tensor = "loss"}, call_site::here());
     return sum;
   }
 
@@ -243,7 +278,9 @@ class trainer {
   trainer_settings settings_;
   batch_division division_;
   model_type model_;
-  gradient_reduction<master> gradients_;
+  parameter_store<master> store_;
+  tied_parameter<master> tied_;
+  stage_runner<model_type> runner_;
   adamw<master> optimizer_;
   std::int64_t step_ = 0;
 };

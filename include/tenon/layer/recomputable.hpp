@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "tenon/layer/concept.hpp"
+
+namespace tenon::inline v0 {
+
+namespace detail {
+
+/// Runs what is inside in the phase "recompute" of the ledger.
+class recompute_scope {
+ public:
+  explicit recompute_scope(ledger& book) : inside_(book, "recompute") {}
+
+ private:
+  phase_scope inside_;
+};
+
+}  // namespace detail
+
+/// A part of a block that runs forward a second time in backward, from its input alone, when the
+/// run asks for `recompute::attention`; else it is the part itself. Random streams are functions of
+/// the place, so that both forwards are the same.
+/// Source: V. Korthikanti and others, Reducing activation recomputation in large transformer
+/// models, MLSys 2023.
+template <class L>
+struct recomputable {
+  template <class In>
+  class bound {
+    static_assert(is_tensor<In>, "recomputable: the input is several tensors; give one");
+    using inner = bound_to<L, In>;
+
+   public:
+    using output_type = typename inner::output_type;
+    /// What the part keeps, or its input.
+    using saved_type = std::variant<typename inner::saved_type, In>;
+    using forward_transfers = typename inner::forward_transfers;
+    using backward_transfers = typename inner::backward_transfers;
+    using recomputed_transfers = forward_transfers;
+
+    explicit bound(const layer_context<mesh_of_value<In>>& context)
+        : part_(context), state_(&context.state) {}
+
+    std::pair<output_type, saved_type> forward(In x) {
+      const bool again = state_->training && state_->recompute == recompute::attention;
+      In input = again ? x : In{};
+      auto [y, saved] = part_.forward(std::move(x));
+      if (again) return {std::move(y), saved_type(std::in_place_index<1>, std::move(input))};
+      return {std::move(y), saved_type(std::in_place_index<0>, std::move(saved))};
+    }
+    gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type saved) {
+      if (saved.index() == 0) {
+        return part_.backward(std::move(gradient), std::get<0>(std::move(saved)));
+      }
+      auto again = [&] {
+        In x = std::get<1>(std::move(saved));
+        const detail::recompute_scope inside(x.group().ledger());
+        return part_.forward(std::move(x)).second;
+      }();
+      return part_.backward(std::move(gradient), std::move(again));
+    }
+    template <class F>
+    void for_each_parameter(F&& f) {
+      part_.for_each_parameter(f);
+    }
+
+   private:
+    inner part_;
+    const run_state* state_;
+  };
+};
+
+namespace detail {
+
+template <class Bound>
+struct find_recomputed_transfers {
+  using type = transfers<>;
+};
+template <class Bound>
+requires requires { typename Bound::recomputed_transfers; }
+struct find_recomputed_transfers<Bound> {
+  using type = typename Bound::recomputed_transfers;
+};
+
+}  // namespace detail
+
+/// What a layer sends once more when the run asks for `recompute::attention`.
+template <class Bound>
+using recomputed_transfers_of = typename detail::find_recomputed_transfers<Bound>::type;
+
+}  // namespace tenon::inline v0
