@@ -49,10 +49,23 @@ constexpr flag flags[] = {
     {"--clip", "X", "1", "1", "largest norm of the gradient; inf: none", "Training"},
     {"--dropout", "P", "0", "0.1", "probability of an element to be dropped", "Training"},
     {"--seed", "N", "1", "1", "of weights, data order, dropout and sample", "Training"},
-    {"--data", "D", "the ranks that are left", "1", "ranks on the data axis", "Parallelism"},
+    {"--data", "D|R,S", "the ranks that are left", "1",
+     "ranks on the data axis; R,S: R groups of S that divide what --shards says", "Parallelism"},
+    {"--shards", "none|optimizer|gradients|parameters", "none", "parameters",
+     "what the data ranks divide among them (ZeRO 0 to 3)", "Parallelism"},
+    {"--pipeline", "P", "1", "1", "stages of a pipeline", "Parallelism"},
+    {"--schedule", "gpipe|1f1b|interleaved|zero-bubble", "1f1b", "1f1b",
+     "order of the work in a pipeline", "Parallelism"},
+    {"--chunks", "V", "1", "1", "pieces of layers on a stage; more than 1 with interleaved",
+     "Parallelism"},
     {"--tensor", "T", "1", "1", "ranks on the tensor axis", "Parallelism"},
     {"--split-sequence", nullptr, "off", "",
      "cut the sequence on the tensor axis between the products", "Parallelism"},
+    {"--recompute", "none|attention|block", "none", "block",
+     "what runs forward again in backward instead of being kept", "Execution"},
+    {"--overlap", "auto|on|off", "auto", "auto",
+     "exchange gradients and weights while layers run; auto: whichever measured faster",
+     "Execution"},
     {"--precision", "fp64|fp32|bf16", "fp32", "fp32", "element of weights and activations",
      "Execution"},
     {"--sums", "any|fixed", "any", "any",
@@ -252,6 +265,34 @@ class typed_values {
   refuse(joined("the flags cannot be read (", said, "); type --help to see them"));
 }
 
+/// --data D, or --data R,S.
+void read_data_extent(const typed_values& typed, tenon::run_strategy& strategy) {
+  constexpr int most = std::numeric_limits<int>::max();
+  const std::size_t comma =
+      typed.has("--data") ? typed.text("--data").find(',') : std::string::npos;
+  if (comma == std::string::npos) {
+    strategy.data = typed.whole("--data", 0, 1, most);
+    return;
+  }
+  const std::string both = typed.text("--data");
+  int extents[2] = {0, 0};
+  const char* at = both.data();
+  const char* const ends[2] = {both.data() + comma, both.data() + both.size()};
+  for (int i = 0; i < 2; ++i) {
+    const auto read = std::from_chars(at, ends[i], extents[i]);
+    if (read.ec != std::errc{} || read.ptr != ends[i] || extents[i] < 1) {
+      refuse(joined("--data ", shown(both),
+                    " is not two whole numbers R,S; each is at least 1; type --data 2,4"));
+    }
+    at = ends[i] + 1;
+  }
+  if (extents[0] > most / extents[1]) {
+    refuse(joined("--data ", both, " is too large; R x S is at most ", most, "; type --data 2,4"));
+  }
+  strategy.data = extents[0] * extents[1];
+  strategy.data_shard = extents[1];
+}
+
 settings checked(const typed_values& typed, const std::map<std::string, bool>& switches,
                  int ranks) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -284,7 +325,19 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   run.seed = typed.whole<std::uint64_t>("--seed", 1, 0, std::numeric_limits<std::uint64_t>::max());
 
   constexpr int most = std::numeric_limits<int>::max();
-  run.strategy.data = typed.whole("--data", 0, 1, most);
+  read_data_extent(typed, run.strategy);
+  constexpr tenon::shards stages[] = {tenon::shards::none, tenon::shards::optimizer,
+                                      tenon::shards::gradients, tenon::shards::parameters};
+  run.strategy.shards = stages[typed.choice("--shards", "none")];
+  run.strategy.pipeline = typed.whole("--pipeline", 1, 1, most);
+  run.strategy.schedule = tenon::pipeline_schedules[typed.choice("--schedule", "1f1b")];
+  run.strategy.chunks = typed.whole("--chunks", 1, 1, most);
+  constexpr tenon::recompute recomputed[] = {tenon::recompute::none, tenon::recompute::attention,
+                                             tenon::recompute::block};
+  run.strategy.recompute = recomputed[typed.choice("--recompute", "none")];
+  constexpr overlap_choice overlaps[] = {overlap_choice::measured, overlap_choice::on,
+                                         overlap_choice::off};
+  run.overlap = overlaps[typed.choice("--overlap", "auto")];
   run.strategy.tensor = typed.whole("--tensor", 1, 1, most);
   run.strategy.split_sequence = switches.at("--split-sequence");
   constexpr tenon::sum_order orders[] = {tenon::sum_order::any, tenon::sum_order::fixed};
@@ -308,7 +361,8 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   tenon::check(run.shape);
   run.strategy = tenon::laid_out(run.strategy, ranks);
   if (run.microbatch == 0) {
-    run.microbatch = run.batch / run.strategy.data + (run.batch % run.strategy.data != 0 ? 1 : 0);
+    const int sharing = run.strategy.data * run.strategy.expert;
+    run.microbatch = run.batch / sharing + (run.batch % sharing != 0 ? 1 : 0);
   }
   tenon::require(run.microbatch <= run.batch, "--microbatch ", run.microbatch,
                  " does not fit --batch ", run.batch, "; it is between 1 and ", run.batch,

@@ -11,6 +11,9 @@
 
 namespace pretrain_decoder {
 
+/// Whether gradients and weights are exchanged while layers run.
+enum class overlap_choice : std::uint8_t { measured, on, off };
+
 /// What the flags of the program say, checked and with all defaults filled in.
 struct settings {
   std::vector<std::string> text;  ///< files and folders
@@ -27,8 +30,9 @@ struct settings {
   std::uint64_t seed = 1;
 
   tenon::element_kind precision = tenon::element_kind::fp32;  ///< fp64, fp32 or bf16
-  int threads = 0;                                            ///< 0: the cores that this rank has
-  double timeout = 600;                                       ///< seconds until the watchdog acts
+  overlap_choice overlap = overlap_choice::measured;
+  int threads = 0;       ///< 0: the cores that this rank has
+  double timeout = 600;  ///< seconds until the watchdog acts
 
   std::string log;            ///< empty: none
   std::int64_t sample = 200;  ///< bytes to generate at the end

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -124,19 +125,86 @@ void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& te
       "--text: the ranks read different bytes; give a path that is the same on all hosts");
 }
 
-// What the ledger has counted, beside what was predicted for the steps done.
-std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
-                                        const tenon::prices_on<grid>& of_step, std::int64_t steps) {
-  std::vector<traffic_line> lines;
-  std::vector<std::int64_t> numbers;
+// A text of each stage, told to all ranks.
+std::vector<std::string> texts_of_stages(tenon::ranks<grid>& group, const std::string& mine) {
+  std::vector<std::string> all(static_cast<std::size_t>(group.stages()));
+  all[static_cast<std::size_t>(group.stage())] = mine;
+  if (group.stages() == 1) return all;
+  auto& line = group.pipeline().group();
+  for (int stage = 0; stage < group.stages(); ++stage) {
+    std::string& text = all[static_cast<std::size_t>(stage)];
+    auto size = static_cast<std::int64_t>(text.size());
+    line.run({.call = tenon::collective::broadcast,
+              .element = tenon::element_kind::int64,
+              .to = &size,
+              .count = 1,
+              .peer = stage,
+              .bookkeeping = true,
+              .axis = "pipeline",
+              .tensor = "report"});
+    text.resize(static_cast<std::size_t>(size));
+    line.run({.call = tenon::collective::broadcast,
+              .to = text.data(),
+              .count = size,
+              .peer = stage,
+              .bookkeeping = true,
+              .axis = "pipeline",
+              .tensor = "report"});
+  }
+  return all;
+}
+
+// The lines of all stages' texts, each once, in the order of the stages.
+std::vector<std::string> lines_of_stages(tenon::ranks<grid>& group, const std::string& mine) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts_of_stages(group, mine)) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(line);
+    }
+  }
+  return all;
+}
+
+// The words between tabs.
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
+  std::istringstream text(line);
+  for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
+  return words;
+}
+
+// The rows of a step's traffic on any stage: axis, collective, phase.
+std::vector<traffic_line> rows_of_all(tenon::ranks<grid>& group,
+                                      const tenon::prices_on<grid>& of_step) {
+  std::string mine;
   for (const auto& [key, row] : of_step.rows()) {
     const auto& [axis, call, phase] = key;
-    const auto found = group.ledger().rows().find(
-        std::tuple(std::string_view(axis), std::string_view(call), std::string_view(phase)));
+    mine += tenon::joined(axis, "\t", call, "\t", phase, "\n");
+  }
+  std::vector<traffic_line> rows;
+  auto lines = lines_of_stages(group, mine);
+  std::sort(lines.begin(), lines.end());
+  for (const std::string& line : lines) {
+    const auto words = words_of(line);
+    rows.push_back({words[0], words[1], words[2]});
+  }
+  return rows;
+}
+
+// What the ledger has counted, beside what was predicted for the steps done.
+std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
+                                        const tenon::prices_on<grid>& of_step, std::int64_t steps,
+                                        std::vector<traffic_line> lines) {
+  std::vector<std::int64_t> numbers;
+  for (const traffic_line& line : lines) {
+    const auto found = group.ledger().rows().find(std::tuple(
+        std::string_view(line.axis), std::string_view(line.call), std::string_view(line.phase)));
     const tenon::ledger_row counted =
         found == group.ledger().rows().end() ? tenon::ledger_row{} : found->second;
-    lines.push_back({axis, call, phase});
-    numbers.insert(numbers.end(), {counted.calls, counted.bytes, row.bytes * steps,
+    const auto priced = of_step.rows().find({line.axis, line.call, line.phase});
+    const std::int64_t bytes = priced == of_step.rows().end() ? 0 : priced->second.bytes;
+    numbers.insert(numbers.end(), {counted.calls, counted.bytes, bytes * steps,
                                    static_cast<std::int64_t>(counted.seconds * 1e6)});
   }
   largest_of_all(group, numbers);
@@ -145,6 +213,21 @@ std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
     lines[i].counted = numbers[4 * i + 1];
     lines[i].predicted = numbers[4 * i + 2];
     lines[i].seconds = static_cast<double>(numbers[4 * i + 3]) * 1e-6;
+  }
+  return lines;
+}
+
+// The parameters of all stages.
+std::vector<parameter_line> parameters_of_all(tenon::ranks<grid>& group, any_run& trained) {
+  std::string mine;
+  for (const parameter_line& line : trained.parameter_lines()) {
+    mine += tenon::joined(line.name, "\t", line.dims, "\t", line.owner, "\t", line.use, "\t",
+                          line.elements, "\n");
+  }
+  std::vector<parameter_line> lines;
+  for (const std::string& line : lines_of_stages(group, mine)) {
+    const auto words = words_of(line);
+    lines.push_back({words[0], words[1], words[2], words[3], std::stoll(words[4])});
   }
   return lines;
 }
@@ -168,16 +251,53 @@ std::string sample(any_run& trained, const settings& run, const tenon::training_
                        tenon::printable(all.subspan(prompt)), "\n");
 }
 
-// The axes of a step's bytes, in the order in which they are exchanged.
-std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(tenon::ranks<grid>& group) {
+// The bytes of a step so far, for the axes given.
+std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(
+    tenon::ranks<grid>& group, const std::vector<std::string>& axes) {
   std::vector<std::pair<std::string, std::int64_t>> all;
   const auto counted = group.ledger().bytes_since_mark();
-  for (const auto axis : {tenon::axis::data::name, tenon::axis::tensor::name}) {
-    const auto found = counted.find(std::string(axis));
+  for (const std::string& axis : axes) {
+    const auto found = counted.find(axis);
     all.emplace_back(axis, found == counted.end() ? 0 : found->second);
   }
   return all;
 }
+
+// Measures steps with and without overlap, in turns, and keeps what was faster.
+class overlap_chooser {
+ public:
+  overlap_chooser(any_run& trained, overlap_choice asked, bool anything_to_overlap)
+      : trained_(&trained), measuring_(asked == overlap_choice::measured && anything_to_overlap) {
+    trained.set_overlap(asked == overlap_choice::on);
+  }
+  // After each step; the ranks decide alike, by the slowest of them.
+  void after(tenon::ranks<grid>& group, double seconds) {
+    if (!measuring_) return;
+    // The first step of all is longer for other reasons.
+    if (steps_++ > 0) times_[static_cast<std::size_t>(steps_ % 2)].push_back(seconds);
+    if (steps_ <= 2 * steps_each) return trained_->set_overlap(steps_ % 2 == 0);
+    measuring_ = false;
+    std::vector<std::int64_t> nanoseconds;
+    for (auto& times : times_) {
+      std::sort(times.begin(), times.end());
+      nanoseconds.push_back(static_cast<std::int64_t>(times[times.size() / 2] * 1e9));
+    }
+    largest_of_all(group, nanoseconds);
+    const bool on = nanoseconds[1] < nanoseconds[0];
+    trained_->set_overlap(on);
+    if (group.rank() != 0) return;
+    tenon::log(tenon::log_level::info, "--overlap auto took ", on ? "on" : "off", ": a step took ",
+               static_cast<double>(nanoseconds[1]) * 1e-6, " ms with it and ",
+               static_cast<double>(nanoseconds[0]) * 1e-6, " ms without");
+  }
+
+ private:
+  static constexpr int steps_each = 4;
+  any_run* trained_;
+  bool measuring_;
+  int steps_ = 0;
+  std::vector<double> times_[2];  // without, with
+};
 
 int train(tenon::mpi_session& mpi, const settings& run) {
   auto world = mpi.world();
@@ -187,7 +307,8 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
                             run.shape.vocabulary);
   tenon::ranks<grid> group(std::move(world), mesh,
-                           {.sums = run.strategy.sums, .timeout = run.timeout});
+                           {.sums = run.strategy.sums, .timeout = run.timeout},
+                           run.strategy.pipeline);
   require_same_text(group, text);
   tenon::step_log log;
   on_first_rank(group, [&] {
@@ -203,7 +324,13 @@ int train(tenon::mpi_session& mpi, const settings& run) {
       .rate = {.peak = run.learning_rate, .warmup = run.warmup, .steps = run.steps},
       .optimizer = {.weight_decay = run.weight_decay},
       .clip = run.clip,
-      .seed = run.seed};
+      .seed = run.seed,
+      .shards = {.stage = run.strategy.shards,
+                 .data_extent = run.strategy.data_shard,
+                 .overlap = run.overlap != overlap_choice::off},
+      .schedule = run.strategy.schedule,
+      .chunks = run.strategy.chunks,
+      .recompute = run.strategy.recompute};
   const tenon::token_source source =
       [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,
           std::span<std::int32_t> targets) { data.fill(step, places, inputs, targets); };
@@ -219,24 +346,30 @@ int train(tenon::mpi_session& mpi, const settings& run) {
 
   const auto trained = make_run(run.precision, run.strategy.split_sequence, group, run.shape, how);
   const auto predicted = trained->predicted_traffic();
+  const auto rows = rows_of_all(group, predicted);
+  std::vector<std::string> axes;
+  for (const traffic_line& row : rows) {
+    if (std::find(axes.begin(), axes.end(), row.axis) == axes.end()) axes.push_back(row.axis);
+  }
+  const auto parameters = parameters_of_all(group, *trained);
   if (!run.quiet) {
-    std::vector<std::string> axes;
+    const auto by_axis = predicted.bytes_by_axis();
     std::vector<std::int64_t> bytes;
-    for (const auto& [axis, count] : predicted.bytes_by_axis()) {
-      axes.push_back(axis);
-      bytes.push_back(count);
+    for (const std::string& axis : axes) {
+      bytes.push_back(by_axis.contains(axis) ? by_axis.at(axis) : 0);
     }
     largest_of_all(group, bytes);
     std::map<std::string, std::int64_t> busiest;
     for (std::size_t i = 0; i < axes.size(); ++i) busiest[axes[i]] = bytes[i];
     if (first) {
       std::fputs(start_table(run, mesh, text.bytes_of_files(), data.order().sequences(), threads,
-                             trained->parameter_lines(), busiest, predicted_memory[0])
+                             parameters, busiest, predicted_memory[0])
                      .c_str(),
                  stdout);
       std::fflush(stdout);
     }
   }
+  overlap_chooser overlap(*trained, run.overlap, mesh.size() > 1);
 
   std::signal(SIGINT, remember_signal);
   std::signal(SIGTERM, remember_signal);
@@ -247,6 +380,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   for (std::int64_t i = 0; i < run.steps && asked_to_end == 0; ++i) {
     const tenon::step_result result = trained->step(source);
     results.push_back(result);
+    overlap.after(group, result.seconds);
     tenon::step_record record{
         .step = result.step + 1,
         .loss = result.loss,
@@ -255,7 +389,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
         .step_seconds = result.seconds,
         .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
         .collective_seconds = result.collective_seconds,
-        .bytes = bytes_of_step(group)};
+        .bytes = bytes_of_step(group, axes)};
     std::vector<std::int64_t> exchanged{interrupted};
     for (const auto& [axis, bytes] : record.bytes) exchanged.push_back(bytes);
     largest_of_all(group, exchanged);
@@ -270,7 +404,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   const auto steps = static_cast<std::int64_t>(results.size());
 
   std::vector<std::int64_t> held{tenon::memory_meter::of_this_rank().peak()};
-  const auto traffic = traffic_lines(group, predicted, steps);
+  const auto traffic = traffic_lines(group, predicted, steps, rows);
   largest_of_all(group, held);
   if (first && !run.quiet) {
     std::fputs(("\n" + ledger_table(traffic)).c_str(), stdout);

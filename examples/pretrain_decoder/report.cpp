@@ -63,9 +63,25 @@ std::string start_table(const settings& run, const grid& mesh, std::int64_t text
   facts.row({"text", joined(grouped(text_bytes), " bytes, ", grouped(sequences), " sequences")});
   facts.row({"batch", joined(run.batch, " sequences a step, microbatch ", run.microbatch, ", ",
                              run.steps, " steps")});
-  facts.row({"mesh", joined(mesh.text(), ", ", threads, threads == 1 ? " thread" : " threads",
-                            " a rank, sequence between blocks ",
-                            run.strategy.split_sequence ? "split on tensor" : "whole")});
+  facts.row(
+      {"mesh", joined(run.strategy.pipeline > 1 ? joined("pipeline ", run.strategy.pipeline, " x ")
+                                                : std::string(),
+                      mesh.text(), ", ", threads, threads == 1 ? " thread" : " threads",
+                      " a rank, sequence between blocks ",
+                      run.strategy.split_sequence ? "split on tensor" : "whole")});
+  const auto& how = run.strategy;
+  if (how.pipeline > 1) {
+    facts.row({"schedule", joined(name_of(how.schedule),
+                                  how.chunks > 1 ? joined(", ", how.chunks, " chunks a stage")
+                                                 : std::string())});
+  }
+  if (how.shards != tenon::shards::none) {
+    facts.row({"shards", joined(name_of(how.shards), " over ",
+                                how.data_shard > 0 ? how.data_shard : how.data, " data ranks")});
+  }
+  if (how.recompute != tenon::recompute::none) {
+    facts.row({"recompute", std::string(name_of(how.recompute))});
+  }
   for (const auto& [axis, bytes] : bytes_of_step) {
     facts.row({joined("bytes, ", axis), joined(tenon::human_bytes(static_cast<double>(bytes)),
                                                " a step on the busiest rank (predicted)")});

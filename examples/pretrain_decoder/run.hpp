@@ -34,6 +34,7 @@ class any_run {
       std::span<const std::int32_t> tokens,
       const std::function<std::int32_t(std::span<const float>)>& choose) = 0;
   virtual std::vector<parameter_line> parameter_lines() = 0;
+  virtual void set_overlap(bool overlap) = 0;
 };
 
 /// Makes the run of an element; `split_sequence` chooses the stream.

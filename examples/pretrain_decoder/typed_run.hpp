@@ -25,6 +25,7 @@ class typed_run final : public any_run {
       const std::function<std::int32_t(std::span<const float>)>& choose) override {
     return trainer_.next_token(tokens, choose);
   }
+  void set_overlap(bool overlap) override { trainer_.set_overlap(overlap); }
   std::vector<parameter_line> parameter_lines() override {
     std::vector<parameter_line> lines;
     for (const auto* parameter : trainer_.parameters()) {

@@ -31,15 +31,17 @@ class flat_group {
  public:
   using parameter_type = any_parameter<Wide>;
 
-  flat_group(reduction_lines lines, shard_settings settings) : lines_(lines), settings_(settings) {}
+  /// The settings must outlive this; between steps `overlap` may change.
+  flat_group(reduction_lines lines, const shard_settings& settings)
+      : lines_(lines), settings_(&settings) {}
 
   const reduction_lines& lines() const noexcept { return lines_; }
   bool is_cut() const noexcept { return lines_.shard != nullptr; }
   bool gathers_for_use() const noexcept {
-    return is_cut() && settings_.stage == shards::parameters;
+    return is_cut() && settings_->stage == shards::parameters;
   }
   bool reduces_each_backward() const noexcept {
-    return is_cut() && settings_.stage >= shards::gradients;
+    return is_cut() && settings_->stage >= shards::gradients;
   }
   const std::vector<parameter_type*>& members() const noexcept { return members_; }
   std::int64_t elements() const noexcept { return elements_; }
@@ -153,7 +155,7 @@ class flat_group {
       for (parameter_type* p : members_) p->begin_step();
       return;
     }
-    if (!settings_.overlap) finish_scatter();
+    if (!settings_->overlap) finish_scatter();
   }
   /// Waits for the reduce-scatter of the last backward, and lets go of its memory.
   void finish_scatter() {
@@ -227,7 +229,7 @@ class flat_group {
   }
   template <class F>
   void for_each_bucket(region all, F&& f) const {
-    if (settings_.bucket.elements == 0 && all.size == elements_) {
+    if (settings_->bucket.elements == 0 && all.size == elements_) {
       std::int64_t begin = 0;
       for (std::size_t i = 0; i < members_.size(); ++i) {
         if (ends_[i] > begin) f({begin, ends_[i] - begin}, members_[i]->declaration().name);
@@ -235,7 +237,8 @@ class flat_group {
       }
       return;
     }
-    const std::int64_t most = settings_.bucket.elements == 0 ? all.size : settings_.bucket.elements;
+    const std::int64_t most =
+        settings_->bucket.elements == 0 ? all.size : settings_->bucket.elements;
     for (std::int64_t begin = all.begin; begin < all.end(); begin += most) {
       f({begin, std::min(most, all.end() - begin)}, std::string("gradients"));
     }
@@ -251,7 +254,7 @@ class flat_group {
                     .from = from,
                     .to = from,
                     .count = bucket.size},
-                   {.tensor = name, .start_only = settings_.overlap}, call_site::here()));
+                   {.tensor = name, .start_only = settings_->overlap}, call_site::here()));
   }
   // Each rank gets the sum of what it owns of the bucket, in its place.
   void scatter(region bucket, const std::string& name) {
@@ -268,10 +271,10 @@ class flat_group {
                              .from = shifted(values, bucket.begin),
                              .to = shifted(values, own.size == 0 ? bucket.begin : own.begin),
                              .from_counts = counts},
-                            {.tensor = name, .start_only = settings_.overlap}, call_site::here()));
+                            {.tensor = name, .start_only = settings_->overlap}, call_site::here()));
   }
   void keep(pending call) {
-    if (settings_.overlap) calls_.push_back(std::move(call));
+    if (settings_->overlap) calls_.push_back(std::move(call));
   }
   void finish_calls() {
     for (pending& call : calls_) call.wait();
@@ -285,7 +288,7 @@ class flat_group {
   }
 
   reduction_lines lines_;
-  shard_settings settings_;
+  const shard_settings* settings_;
   std::vector<parameter_type*> members_;
   std::vector<std::int64_t> ends_;  // of each member, in the run
   std::int64_t elements_ = 0;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +32,7 @@ class parameter_store {
   /// The parameters must outlive this; they have no values before `initialise`.
   parameter_store(const std::vector<unit_type>& units, tenon::ledger& book,
                   shard_settings settings = {})
-      : settings_(settings), book_(&book) {
+      : settings_(std::make_unique<shard_settings>(settings)), book_(&book) {
     require(settings.bucket.elements >= 0, "parameter_store: buckets of ", settings.bucket.elements,
             " elements were asked for; use one or more, or 0 for one bucket a parameter");
     for (const unit_type& unit : units) add_unit(unit, units);
@@ -43,7 +44,9 @@ class parameter_store {
 
   /// Every parameter once.
   const unit_type& parameters() const noexcept { return parameters_; }
-  const shard_settings& settings() const noexcept { return settings_; }
+  const shard_settings& settings() const noexcept { return *settings_; }
+  /// Between steps.
+  void set_overlap(bool overlap) noexcept { settings_->overlap = overlap; }
 
   /// Values that are the same in every layout, and the weights that stay between steps.
   void initialise(std::uint64_t seed) {
@@ -72,7 +75,7 @@ class parameter_store {
 
   /// Starts gathering the unit's weights, if they come and go.
   void fetch(std::size_t unit) {
-    if (settings_.stage != shards::parameters || unit >= fetched_.size() || fetched_[unit]) return;
+    if (settings_->stage != shards::parameters || unit >= fetched_.size() || fetched_[unit]) return;
     fetched_[unit] = true;
     const phase_scope inside(*book_, "weights");
     for (const std::size_t g : unit_groups_[unit]) {
@@ -110,7 +113,7 @@ class parameter_store {
     const phase_scope inside(*book_, "gradients");
     for (const std::size_t g : unit_groups_[unit]) {
       groups_[g].end_backward(--backwards_left_[g] == 0);
-      if (!settings_.overlap || !groups_[g].reduces_each_backward()) continue;
+      if (!settings_->overlap || !groups_[g].reduces_each_backward()) continue;
       scattering_.push_back(g);
     }
     while (scattering_.size() > 2 * unit_groups_[unit].size()) {
@@ -166,14 +169,14 @@ class parameter_store {
         return std::find(other.begin(), other.end(), p) != other.end();
       });
       const bool joins = uses == 1 && !p->is_tied();
-      const auto lines = p->lines({settings_.stage != shards::none, settings_.data_extent});
+      const auto lines = p->lines({settings_->stage != shards::none, settings_->data_extent});
       auto found = std::find_if(fresh.begin(), fresh.end(), [&](std::size_t g) {
         return joins && groups_[g].lines() == lines &&
                groups_[g].members().front()->use_element() == p->use_element();
       });
       std::size_t g = groups_.size();
       if (found == fresh.end()) {
-        groups_.emplace_back(lines, settings_);
+        groups_.emplace_back(lines, *settings_);
         here.push_back(g);
         if (joins) fresh.push_back(g);
       } else {
@@ -197,7 +200,7 @@ class parameter_store {
     }
   }
 
-  shard_settings settings_;
+  std::unique_ptr<shard_settings> settings_;  // groups refer to them
   tenon::ledger* book_;
   unit_type parameters_;
   std::vector<std::size_t> group_of_;  // of each parameter

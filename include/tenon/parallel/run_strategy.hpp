@@ -10,7 +10,9 @@
 
 #include "tenon/base/check.hpp"
 #include "tenon/communicate/sum_order.hpp"
-#include "tenon/mesh/mesh.hpp"
+#include "tenon/layer/context.hpp"
+#include "tenon/parallel/schedule/choice.hpp"
+#include "tenon/parallel/shards.hpp"
 
 namespace tenon::inline v0 {
 
@@ -25,6 +27,11 @@ struct run_strategy {
   sum_order sums = sum_order::any;  ///< order of the sums over ranks
   int expert = 1;                   ///< ranks on the expert axis
   int pipeline = 1;                 ///< stages
+  tenon::shards shards = tenon::shards::none;
+  int data_shard = 0;  ///< ranks of the data axis that divide parameters; 0: all
+  pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
+  int chunks = 1;  ///< pieces of layers on each stage
+  tenon::recompute recompute = tenon::recompute::none;
 
   friend constexpr bool operator==(const run_strategy&, const run_strategy&) noexcept = default;
 };
@@ -46,7 +53,12 @@ constexpr std::array<named_extent, 3> closed_extents(const run_strategy& run) no
 /// The extents as the user types them: "--data 2 --tensor 4"; what is left open, and an extent of 1
 /// that is not that of the tensor axis, is not named.
 inline std::string extents_text(const run_strategy& run) {
-  std::string text = run.data == 0 ? std::string() : joined("--data ", run.data);
+  std::string text;
+  if (run.data != 0 && run.data_shard > 0 && run.data % run.data_shard == 0) {
+    text = joined("--data ", run.data / run.data_shard, ",", run.data_shard);
+  } else if (run.data != 0) {
+    text = joined("--data ", run.data);
+  }
   for (const auto& [flag, extent] : detail::closed_extents(run)) {
     if (extent == 1 && flag != "--tensor") continue;
     text += joined(text.empty() ? "" : " ", flag, " ", extent);
@@ -87,12 +99,25 @@ constexpr run_strategy laid_out(run_strategy run, int ranks) {
       left /= *extent;
     }
     fits.data = left;
+    fits.data_shard = 0;
     require(false, "the strategy ", extents_text(run), " needs ", open ? "a multiple of " : "",
             needed, " ranks, and this run has ", ranks,
             "; the product of all extents is the number of ranks; start it with mpirun -n ", needed,
             ", or type ", extents_text(fits));
   }
   if (open) run.data = static_cast<int>(ranks / needed);
+  if (run.data_shard < 0 || (run.data_shard > 0 && run.data % run.data_shard != 0)) {
+    require(
+        false, "the strategy divides parameters over ", run.data_shard, " of ", run.data,
+        " data ranks; as many as divide them are allowed; type --data R,S with R x S = ", run.data);
+  }
+  if (run.data_shard > 0 && run.shards == shards::none) {
+    require(false, "--data ", run.data / run.data_shard, ",", run.data_shard,
+            " says over how many ranks parameters are divided, and --shards none divides none; "
+            "type --data ",
+            run.data, ", or --shards parameters");
+  }
+  require_schedulable(run.schedule, {run.pipeline, 1, run.chunks});
   return run;
 }
 

@@ -29,6 +29,18 @@ struct sums {
     static_assert(Given <= 1, "strategy: two sums policies were given; keep one");
   }
 };
+struct pipeline {
+  template <int Given>
+  static constexpr void keep_one() {
+    static_assert(Given <= 1, "strategy: two pipeline policies were given; keep one");
+  }
+};
+struct recompute {
+  template <int Given>
+  static constexpr void keep_one() {
+    static_assert(Given <= 1, "strategy: two recompute policies were given; keep one");
+  }
+};
 
 }  // namespace policy_kind
 
@@ -40,12 +52,48 @@ concept strategy_policy = requires(run_strategy& run) {
   { P::set(run) } -> std::same_as<void>;
 };
 
-/// Data parallel over `Extent` ranks.
-template <int Extent>
+/// Data parallel over `Extent` ranks, which divide what `Divided` says; or, with `Shard` given,
+/// groups of `Shard` of them do, and each group holds a copy.
+template <int Extent, shards Divided = shards::none, int Shard = 0>
 struct data_parallel {
   static_assert(Extent >= 1, "data_parallel: the extent is not positive; give 1 or more ranks");
+  static_assert(Shard == 0 || (Shard > 0 && Extent % Shard == 0),
+                "data_parallel: the ranks that divide parameters do not divide the extent; give a "
+                "divisor of it");
+  static_assert(Shard == 0 || Divided != shards::none,
+                "data_parallel: a number of dividing ranks was given and nothing to divide; give "
+                "shards::parameters, or no number");
   using kind = policy_kind::data;
-  static constexpr void set(run_strategy& run) noexcept { run.data = Extent; }
+  static constexpr void set(run_strategy& run) noexcept {
+    run.data = Extent;
+    run.shards = Divided;
+    run.data_shard = Shard;
+  }
+};
+
+/// A pipeline of `Stages` stages that runs in the order of a schedule, with so many chunks of
+/// layers on each stage.
+template <int Stages, pipeline_schedule Schedule = pipeline_schedule::one_forward_one_backward,
+          int Chunks = 1>
+struct pipeline_parallel {
+  static_assert(Stages >= 1,
+                "pipeline_parallel: the extent is not positive; give 1 or more stages");
+  static_assert(can_be_scheduled(Schedule, {Stages, 1, Chunks}),
+                "pipeline_parallel: the schedule does not take so many chunks; interleaved alone "
+                "has more than one");
+  using kind = policy_kind::pipeline;
+  static constexpr void set(run_strategy& run) noexcept {
+    run.pipeline = Stages;
+    run.schedule = Schedule;
+    run.chunks = Chunks;
+  }
+};
+
+/// Parts of blocks run forward once more in backward.
+template <recompute What>
+struct recomputing {
+  using kind = policy_kind::recompute;
+  static constexpr void set(run_strategy& run) noexcept { run.recompute = What; }
 };
 
 /// Option of `tensor_parallel`: between the products the sequence is cut on the tensor axis.

@@ -94,6 +94,8 @@ class trainer {
   const std::vector<any_parameter<master>*>& parameters() const noexcept {
     return store_.parameters();
   }
+  /// Whether gradients and weights are exchanged while layers run; between steps.
+  void set_overlap(bool overlap) noexcept { store_.set_overlap(overlap); }
   const schedule_table& schedule() const noexcept { return runner_.table(); }
   std::int64_t steps_done() const noexcept { return step_; }
 
