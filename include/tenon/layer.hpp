@@ -21,5 +21,6 @@
 #include "tenon/layer/prices.hpp"
 #include "tenon/layer/recomputable.hpp"
 #include "tenon/layer/redistributed.hpp"
+#include "tenon/layer/remeshed.hpp"
 #include "tenon/layer/residual.hpp"
 #include "tenon/layer/sizes.hpp"

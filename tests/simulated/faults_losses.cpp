@@ -149,7 +149,8 @@ BOOST_AUTO_TEST_CASE(t11_vocabulary_that_does_not_divide) {
                  }
                  double sum = 0;
                  for (const double g : loss.gradient) sum += g;
-                 found.close(sum_over_all(all.group.everyone(), sum, "sum"), 0, 1e-15, "the gradient's sum");
+                 found.close(sum_over_all(all.group.everyone(), sum, "sum"), 0, 1e-15,
+                             "the gradient's sum");
                }) == "");
   }
 }

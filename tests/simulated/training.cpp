@@ -229,6 +229,25 @@ struct rank_record {
   std::int64_t state_bytes = 0;
 };
 
+// The ranks on the meshes that blocks live on, where those are others than the run's.
+struct other_meshes {
+  std::vector<std::unique_ptr<ranks<grid>>> held;
+  std::vector<ranks<grid>*> of_blocks;
+
+  other_meshes(ranks<grid>& group, const training_request& r) {
+    std::map<std::pair<int, int>, ranks<grid>*> known;
+    for (const auto& extents : r.block_meshes) {
+      ranks<grid>*& here = known[extents];
+      if (here == nullptr) {
+        held.push_back(std::make_unique<ranks<grid>>(ranks<grid>::beside(
+            group, mesh_of({.data = extents.first, .tensor = extents.second}, group.rank()))));
+        here = held.back().get();
+      }
+      of_blocks.push_back(here);
+    }
+  }
+};
+
 template <element E, class StreamState>
 rank_record run_rank(std::unique_ptr<transport> world, const training_request& r) {
   using trainer_type = trainer<E, StreamState>;
@@ -242,7 +261,8 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   {
     const shapes_only dry;
     auto group = ranks<grid>::absent(mesh, options, r.pipeline, rank / mesh.size());
-    trainer_type planned(group, r.shape, settings_of(r));
+    const other_meshes others(group, r);
+    trainer_type planned(group, r.shape, settings_of(r), others.of_blocks);
     planned.step(source);
     predicted_peak = memory_meter::of_this_rank().peak();
   }
@@ -251,7 +271,8 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   const std::int64_t before = meter.live();
   meter.restart_peak();
   ranks<grid> group(std::move(world), mesh, options, r.pipeline);
-  trainer_type run(group, r.shape, settings_of(r));
+  const other_meshes others(group, r);
+  trainer_type run(group, r.shape, settings_of(r), others.of_blocks);
   const auto& parameters = run.parameters();
   record.state_bytes = meter.live() - before;
   for (const auto* p : parameters) {
@@ -261,7 +282,12 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   record.initial = pieces_of(parameters, false);
   const auto predicted = run.predicted_traffic();
   group.ledger().restart();
-  const std::int64_t copied_before = copied_bytes(group);
+  const auto copied = [&] {
+    std::int64_t sum = copied_bytes(group);
+    for (const auto& other : others.held) sum += copied_bytes(*other);
+    return sum;
+  };
+  const std::int64_t copied_before = copied();
   for (int i = 0; i < r.steps; ++i) {
     const step_result result = run.step(source);
     record.losses.push_back(result.loss);
@@ -269,7 +295,7 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
     if (i == 0) record.gradients = pieces_of(parameters, true);
   }
   record.weights = pieces_of(parameters, false);
-  compare_traffic(predicted, group, copied_bytes(group) - copied_before, r.steps, record.faults);
+  compare_traffic(predicted, group, copied() - copied_before, r.steps, record.faults);
   if (meter.peak() - before != predicted_peak) {
     record.faults.push_back(joined("rank ", rank, ": ", predicted_peak,
                                    " bytes of memory predicted, ", meter.peak() - before,

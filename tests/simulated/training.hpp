@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/element.hpp"
@@ -39,6 +40,8 @@ struct training_request {
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
   int chunks = 1;
   tenon::recompute recompute = tenon::recompute::none;
+  std::vector<std::pair<int, int>>
+      block_meshes{};  ///< (data, tensor) of each block; none: the run's
   decoder_shape shape{};
   std::int64_t batch = 8;
   std::int64_t microbatch = 2;

@@ -99,6 +99,19 @@ class ranks<mesh<Axes...>, Groups...> {
         grid, options, stages, true);
   }
 
+  /// Collective over the stage: the same ranks of this stage on another grid, with the same ledger.
+  /// `other` must outlive it.
+  static ranks beside(ranks& other, mesh_type grid) {
+    auto& all = other.own_stage_ != nullptr ? *other.own_stage_ : other.everyone_->group();
+    std::unique_ptr<transport> stage;
+    if (other.absent_) {
+      stage = std::make_unique<absent_ranks>(all.rank(), all.size());
+    } else {
+      stage = all.split(0, all.rank());
+    }
+    return ranks(std::move(stage), grid, other.everyone_->options(), 1, other.absent_, other.book_);
+  }
+
   /// The communicator along an axis, flat or not, or along several axes.
   template <mesh_axis... As>
   communicator& on() {
@@ -119,6 +132,8 @@ class ranks<mesh<Axes...>, Groups...> {
   static constexpr axis_mask mask_of() {
     return axes_of::template along_all<As...>();
   }
+  static constexpr axis_mask all_axes = (axis_mask{1} << sizeof...(Axes)) - 1;
+
   /// Collective over the stage on its first call: the communicator along all axes of the mask. Axes
   /// of one rank are left out of it and of its name, so that it is the one of a single axis where
   /// no other is longer.
@@ -236,10 +251,8 @@ class ranks<mesh<Axes...>, Groups...> {
   }
 
   ranks(std::unique_ptr<transport> world, mesh_type grid, communicator_options options, int stages,
-        bool absent)
-      : grid_(checked(grid, *world, stages)),
-        book_(std::make_unique<tenon::ledger>()),
-        absent_(absent) {
+        bool absent, std::shared_ptr<tenon::ledger> book = std::make_shared<tenon::ledger>())
+      : grid_(checked(grid, *world, stages)), book_(std::move(book)), absent_(absent) {
     world->set_timeout(options.timeout);
     const int stage = world->rank() / grid_.size();
     transport& all = *world;
@@ -283,7 +296,7 @@ class ranks<mesh<Axes...>, Groups...> {
   }
 
   mesh_type grid_;
-  std::unique_ptr<tenon::ledger> book_;
+  std::shared_ptr<tenon::ledger> book_;
   bool absent_ = false;
   std::unique_ptr<communicator> everyone_;
   std::unique_ptr<transport> own_stage_;  // none when there is one stage

@@ -44,6 +44,16 @@ class prices_on {
     (add_one<Transfers>(sizes, phase), ...);
   }
 
+  /// What was priced on another mesh of the same ranks.
+  template <class Other>
+  void add_rows(const prices_on<Other>& other) {
+    for (const auto& [k, r] : other.rows()) {
+      row& mine = rows_[k];
+      mine.calls += r.calls;
+      mine.bytes += r.bytes;
+    }
+  }
+
   std::map<std::string, std::int64_t> bytes_by_axis() const {
     std::map<std::string, std::int64_t> sums;
     for (const auto& [k, r] : rows_) sums[std::get<0>(k)] += r.bytes;

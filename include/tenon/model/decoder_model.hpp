@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tenon/layer/any_layer.hpp"
+#include "tenon/layer/remeshed.hpp"
 #include "tenon/model/decoder.hpp"
 #include "tenon/model/placements.hpp"
 #include "tenon/model/shape.hpp"
@@ -85,10 +86,20 @@ class decoder_model {
   /// Builds the layers of this rank's stage, in so many chunks; their parameters have no values
   /// before a `parameter_store` initialises them. Errors: bad_request for a shape that cannot be
   /// built, or fewer layers than chunks of all stages.
+  ///
+  /// Block i lives on the mesh of `block_groups[i]`, where that is given: another mesh of the ranks
+  /// of its stage, which must outlive the model. Where meshes meet, the stream is brought over.
   decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed,
-                int chunks = 1)
-      : group_(&group), shape_(completed(model)) {
+                int chunks = 1, std::vector<ranks<mesh_type>*> block_groups = {})
+      : group_(&group), shape_(completed(model)), block_groups_(std::move(block_groups)) {
     check(shape_);
+    block_groups_.resize(static_cast<std::size_t>(shape_.layers), nullptr);
+    for (const auto* other : block_groups_) {
+      require(
+          other == nullptr || shape_.dropout == 0,
+          "dropout is a function of a sequence's place in the batch, and blocks on other meshes "
+          "do not know it; set dropout to 0, or give all blocks one mesh");
+    }
     const int virtual_stages = group.stages() * chunks;
     require(shape_.layers >= virtual_stages, "--layers ", shape_.layers, " cannot be cut into ",
             virtual_stages, " stages of one layer or more; type --layers ", virtual_stages,
@@ -122,6 +133,16 @@ class decoder_model {
   ranks<mesh_type>& group() noexcept { return *group_; }
   const decoder_shape& shape() const noexcept { return shape_; }
   run_state& state() noexcept { return *state_; }
+  /// The other meshes on which blocks live, each once.
+  std::vector<ranks<mesh_type>*> other_groups() const {
+    std::vector<ranks<mesh_type>*> all;
+    for (ranks<mesh_type>* other : block_groups_) {
+      if (other != nullptr && std::find(all.begin(), all.end(), other) == all.end()) {
+        all.push_back(other);
+      }
+    }
+    return all;
+  }
   std::vector<chunk_type>& chunks() noexcept { return chunks_; }
   /// The parameters of each unit; a tied table is in both of its units.
   std::vector<std::vector<any_parameter<master>*>> units() {
@@ -188,9 +209,22 @@ class decoder_model {
           bound_to<First, tokens_type>(context));
     }
     const region blocks = partition::balanced(shape_.layers, virtual_stages).of(virtual_stage);
+    ranks<mesh_type>* here = group_;
+    const auto go_to = [&](ranks<mesh_type>* there, std::int64_t i) {
+      if (there == here) return;
+      chunk.blocks.push_back(
+          std::make_unique<remesh_border<stream>>(*here, *there, joined("before block ", i)));
+      here = there;
+    };
     for (std::int64_t i = blocks.begin; i < blocks.end(); ++i) {
-      chunk.blocks.push_back(make_layer<Block, stream>(context.child(joined("blocks.", i))));
+      ranks<mesh_type>* const wanted = block_groups_[static_cast<std::size_t>(i)];
+      go_to(wanted != nullptr ? wanted : group_, i);
+      const layer_context<mesh_type> there{*here, context.sizes, context.state, context.shared, ""};
+      auto block = make_layer<Block, stream>(there.child(joined("blocks.", i)));
+      if (here != group_) block = std::make_unique<on_mesh<stream>>(here->grid(), std::move(block));
+      chunk.blocks.push_back(std::move(block));
     }
+    go_to(group_, blocks.end());
     if (virtual_stage + 1 == virtual_stages) {
       using last = detail::with_loss<Last, cross_entropy>;
       chunk.last = std::make_unique<detail::erased_last_layer<last, stream>>(
@@ -200,6 +234,7 @@ class decoder_model {
 
   ranks<mesh_type>* group_;
   decoder_shape shape_;
+  std::vector<ranks<mesh_type>*> block_groups_;
   // Layers keep references to these: they stay where they are when the model is moved.
   std::unique_ptr<run_state> state_ = std::make_unique<run_state>();
   std::unique_ptr<dim_sizes> sizes_ = std::make_unique<dim_sizes>();

@@ -68,13 +68,15 @@ class trainer {
   using mesh_type = typename model_type::mesh_type;
   using master = wide<E>;
 
-  /// Collective. Errors: bad_request for a model or a batch that cannot be.
-  trainer(ranks<mesh_type>& group, const decoder_shape& shape, trainer_settings settings)
+  /// Collective. `block_groups`: see `decoder_model`. Errors: bad_request for a model or a batch
+  /// that cannot be.
+  trainer(ranks<mesh_type>& group, const decoder_shape& shape, trainer_settings settings,
+          std::vector<ranks<mesh_type>*> block_groups = {})
       : group_(&group),
         settings_(settings),
         division_(settings.batch, settings.microbatch, group.grid().template extent<axis::data>(),
                   group.grid().template extent<axis::expert>()),
-        model_(group, shape, settings.seed, settings.chunks),
+        model_(group, shape, settings.seed, settings.chunks, std::move(block_groups)),
         store_(model_.units(), group.ledger(), settings.shards),
         tied_(group.pipeline(), tied_of(store_, model_.tied_name())),
         runner_(model_, store_,
@@ -84,7 +86,7 @@ class trainer {
     model_.state().recompute = settings.recompute;
     store_.initialise(settings.seed);
     sharers();
-    group.compare_plans();
+    compare_plans();
   }
 
   model_type& model() noexcept { return model_; }
@@ -125,7 +127,7 @@ class trainer {
       store_.publish();
     }
     result.optimizer_seconds = since(reduced);
-    group_->compare_plans();
+    compare_plans();
     result.step = step_++;
     result.seconds = since(begin);
     result.collective_seconds = book.seconds_since_mark();
@@ -228,6 +230,11 @@ class trainer {
     std::int64_t all = 0;
     for (int r = 0; r < division_.ranks(); ++r) all += division_.microbatch_of(r, microbatch).size;
     return all;
+  }
+
+  void compare_plans() {
+    group_->compare_plans();
+    for (auto* other : model_.other_groups()) other->compare_plans();
   }
 
   // The ranks that share the tokens of a step: along every axis that cuts them.
