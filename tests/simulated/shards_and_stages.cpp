@@ -117,3 +117,79 @@ BOOST_AUTO_TEST_CASE(recomputing_equals_keeping) {
     }
   }
 }
+
+// Elements of a step and rank, with m microbatches, d even shards and M elements:
+//   none, optimizer   2M (d-1)/d
+//   gradients         (m+1)M (d-1)/d
+//   parameters        3mM (d-1)/d, less the backward's gather of the lookups and what the last
+//                     layer keeps, plus each further use of a tied table
+BOOST_AUTO_TEST_CASE(shards_send_what_the_formulas_say) {
+  for (const block_form form : {block_form::gpt2, block_form::llama}) {
+    for (const int d : {2, 4}) {
+      training_request request = request_of(form);
+      request.shape.vocabulary = 256;
+      request.data = d;
+      request.batch = 8;
+      request.microbatch = 1;
+      request.steps = 1;
+      const std::int64_t m = 8 / d;
+      const std::int64_t hidden_elements = request.shape.hidden;
+      const std::int64_t table = 256 * hidden_elements;
+      const bool tied = form == block_form::gpt2;
+      const std::int64_t first = table + (tied ? request.shape.sequence * hidden_elements : 0);
+      const std::int64_t last = tied ? 2 * hidden_elements : table + hidden_elements;
+      for (const shards stage : stages) {
+        request.shards = {.stage = stage};
+        const training_outcome outcome = run_training(request);
+        for (const auto& fault : outcome.faults) BOOST_ERROR(fault);
+        const std::int64_t M = outcome.parameters;
+        std::int64_t times = 0;  // elements, before (d-1)/d
+        switch (stage) {
+          case shards::none:
+          case shards::optimizer:
+            times = 2 * M;
+            break;
+          case shards::gradients:
+            times = (m + 1) * M + (tied ? m * table : 0);
+            break;
+          case shards::parameters:
+            times = 3 * m * M - m * (first + last) + (tied ? 2 * m * table : 0);
+            break;
+        }
+        std::int64_t sent = 0;
+        for (const auto& [row, bytes] : outcome.traffic) {
+          const bool counts = row.find("gradients") != std::string::npos ||
+                              row.find("weights") != std::string::npos ||
+                              row.find("publish") != std::string::npos;
+          if (counts && row.starts_with("data, ")) sent += bytes;
+        }
+        BOOST_TEST_CONTEXT(text_of(request)) { BOOST_TEST(sent == times * (d - 1) / d * 8); }
+      }
+    }
+  }
+}
+
+// A second forward of what is recomputed, and nothing else: 2 operations for each weight and token
+// in products, and for each head 4 S^2 w in attention, whose tiles are whole here.
+BOOST_AUTO_TEST_CASE(recomputing_costs_one_forward) {
+  for (const block_form form : {block_form::gpt2, block_form::llama}) {
+    training_request request = request_of(form);
+    request.steps = 1;
+    const decoder_shape& shape = completed(request.shape);
+    const double kept = run_training(request).operations;
+    const auto tokens = static_cast<double>(request.batch * shape.sequence);
+    const auto all_heads = static_cast<double>(shape.heads * shape.head_width());
+    const auto all_kv = static_cast<double>(shape.kv_heads * shape.head_width());
+    const auto wide = static_cast<double>(shape.hidden);
+    const auto length = static_cast<double>(shape.sequence);
+    const double attention =
+        2 * tokens * wide * (2 * all_heads + 2 * all_kv) + 4 * tokens * length * all_heads;
+    const double feed_forward =
+        2 * tokens * wide * static_cast<double>(shape.ffn) * (form == block_form::llama ? 3 : 2);
+    const auto layers = static_cast<double>(shape.layers);
+    request.recompute = recompute::attention;
+    BOOST_TEST(run_training(request).operations - kept == layers * attention);
+    request.recompute = recompute::block;
+    BOOST_TEST(run_training(request).operations - kept == layers * (attention + feed_forward));
+  }
+}

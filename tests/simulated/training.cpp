@@ -15,6 +15,7 @@
 
 #include "pretrain_decoder/run.hpp"
 #include "tenon/communicate/simulated.hpp"
+#include "tenon/kernel/product_log.hpp"
 
 namespace tenon_test {
 
@@ -227,6 +228,8 @@ struct rank_record {
   std::int64_t parameters = 0;
   std::int64_t owned = 0;
   std::int64_t state_bytes = 0;
+  double operations = 0;
+  std::map<std::string, std::int64_t> traffic;
 };
 
 // The ranks on the meshes that blocks live on, where those are others than the run's.
@@ -288,11 +291,16 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
     return sum;
   };
   const std::int64_t copied_before = copied();
+  const double operations_before = kernel::product_operations();
   for (int i = 0; i < r.steps; ++i) {
     const step_result result = run.step(source);
     record.losses.push_back(result.loss);
     record.norms.push_back(result.gradient_norm);
     if (i == 0) record.gradients = pieces_of(parameters, true);
+  }
+  record.operations = (kernel::product_operations() - operations_before) / r.steps;
+  for (const auto& [key, row] : group.ledger().rows()) {
+    record.traffic[joined(key.axis, ", ", key.call, ", ", key.phase)] = row.bytes / r.steps;
   }
   record.weights = pieces_of(parameters, false);
   compare_traffic(predicted, group, copied() - copied_before, r.steps, record.faults);
@@ -359,6 +367,8 @@ training_outcome run_training(const training_request& r) {
   outcome.parameters = records[0].parameters;
   outcome.owned = records[0].owned;
   outcome.state_bytes = records[0].state_bytes;
+  outcome.operations = records[0].operations;
+  outcome.traffic = records[0].traffic;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const rank_record& record = records[i];
     outcome.faults.insert(outcome.faults.end(), record.faults.begin(), record.faults.end());

@@ -5,6 +5,7 @@
 // compared. Nothing here is a template: the trainers are compiled once, in decoder_trainers.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,8 +69,11 @@ struct training_outcome {
   std::vector<double> losses;
   std::vector<double> norms;
   std::int64_t parameters = 0;
-  std::int64_t owned = 0;           ///< by rank 0
-  std::int64_t state_bytes = 0;     ///< live on rank 0 between steps
+  std::int64_t owned = 0;        ///< by rank 0
+  std::int64_t state_bytes = 0;  ///< live on rank 0 between steps
+  double operations = 0;         ///< of rank 0's products in a step
+  /// Bytes that rank 0 sends in a step, by "axis, collective, phase".
+  std::map<std::string, std::int64_t> traffic;
   std::vector<std::string> faults;  ///< predictions that failed, ranks that disagree
 };
 
