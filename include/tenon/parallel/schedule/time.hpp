@@ -34,6 +34,7 @@ struct schedule_costs {
 
 /// When each entry of a schedule runs, and what follows from it.
 struct schedule_times {
+  schedule_costs costs;
   std::vector<std::vector<std::int64_t>> begins;  ///< of each rank's entries, in units of time
   std::vector<std::int64_t> busy;                 ///< units of time that each rank works
   std::int64_t total = 0;                         ///< the end of the last entry
@@ -68,18 +69,19 @@ constexpr schedule_times time_schedule(const schedule_table& table,
   require_sound(table);
   const std::size_t stages = table.ranks.size();
   schedule_times times;
+  times.costs = costs;
   times.begins.resize(stages);
-  times.busy.resize(stages);
-  times.in_flight.resize(stages);
-  times.held.resize(stages);
-  for (std::size_t r = 0; r < stages; ++r) times.begins[r].resize(table.ranks[r].size());
+  times.busy.resize(stages, 0);
+  times.in_flight.resize(stages, 0);
+  times.held.resize(stages, 0);
+  for (std::size_t r = 0; r < stages; ++r) times.begins[r].resize(table.ranks[r].size(), 0);
 
   struct rank_state {
     std::int64_t free_from = 0, in_flight = 0, held = 0;
   };
   std::vector<rank_state> ranks(stages);
   const std::int64_t of_a_link = table.sizes.microbatches * table.sizes.chunks;
-  std::vector<std::int64_t> all_arrivals(2 * stages * static_cast<std::size_t>(of_a_link));
+  std::vector<std::int64_t> all_arrivals(2 * stages * static_cast<std::size_t>(of_a_link), 0);
   std::int64_t* const arrivals = all_arrivals.data();  // [link, message]
   detail::walk(table, any_open_sends, [&](const detail::walk_step& step) {
     const auto r = static_cast<std::size_t>(step.rank);

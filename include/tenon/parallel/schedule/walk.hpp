@@ -44,11 +44,12 @@ constexpr std::vector<std::size_t> walk(const schedule_table& table, std::int64_
   };
   const schedule_sizes sizes = table.sizes;
   const auto stages = static_cast<std::size_t>(sizes.stages);
-  // Plain pointers: the compiler walks many tables, and each call costs it.
-  std::vector<std::size_t> done(stages);
+  // Plain pointers: the compiler walks many tables, and each call costs it. Initial values: without
+  // them clang refuses the library of g++ 12 in constant expressions.
+  std::vector<std::size_t> done(stages, 0);
   std::vector<rank_state> all_ranks(stages);
   std::vector<link_state> all_links(2 * stages);
-  std::vector<std::int64_t> list(stages);  // a stack of the ranks to look at
+  std::vector<std::int64_t> list(stages, 0);  // a stack of the ranks to look at
   rank_state* const ranks = all_ranks.data();
   link_state* const links = all_links.data();
   std::int64_t* top = list.data();
