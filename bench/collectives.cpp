@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every collective of a communicator, and every move of `redistribute` that sends, beside the same
-// MPI call written by hand, in pairs: medians of interleaved calls. The ratio is what counting,
-// checking, making the result and packing cost; the calls by hand write into memory that is there.
+// MPI call written by hand, in pairs: medians of interleaved calls on rank 0, their ratio, and the
+// quartiles of the ratio of a pair. The ratio is what counting, checking, making the result and
+// packing cost; the calls by hand write into memory that is there.
 //
 //   mpirun -n 2 build/bench/collectives [--json FILE]
 #include <mpi.h>
@@ -38,19 +39,22 @@ double seconds_of(const std::function<void()>& call) {
   return spent.count();
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-  return values[values.size() / 2];
+/// The value that `part` of the values lie below.
+double quantile(std::vector<double> values, double part) {
+  const auto at = static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<std::size_t>(at)];
 }
 
 using line = mesh<axis::tensor>;
 template <class State>
 using held = tensor<float, dims<sequence, hidden>, placement<on<axis::tensor, State>>>;
 
-// all_to_all of a matrix [rows, columns] from cut rows to cut columns, as one would write it.
+// all_to_all of a matrix [rows, columns] from cut rows to cut columns, as one would write it: the
+// rows arrive in the order of the ranks, which is their place.
 void exchange_by_hand(const std::vector<float>& from, std::vector<float>& to,
-                      std::vector<float>& packed, std::vector<float>& received, int ranks,
-                      std::size_t rows, std::size_t columns) {
+                      std::vector<float>& packed, int ranks, std::size_t rows,
+                      std::size_t columns) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t here = rows / n, width = columns / n;
   for (std::size_t r = 0; r < n; ++r) {
@@ -60,8 +64,7 @@ void exchange_by_hand(const std::vector<float>& from, std::vector<float>& to,
     }
   }
   const auto count = static_cast<int>(here * width);
-  MPI_Alltoall(packed.data(), count, MPI_FLOAT, received.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
-  std::memcpy(to.data(), received.data(), rows * width * sizeof(float));
+  MPI_Alltoall(packed.data(), count, MPI_FLOAT, to.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
 }
 
 int measure(mpi_session& mpi, const std::string& file) {
@@ -73,7 +76,8 @@ int measure(mpi_session& mpi, const std::string& file) {
   tenon::ranks<line> all_ranks(mpi.world(), line({ranks}));
   std::string rows;
   if (speaks)
-    std::printf("%-36s %10s %12s %12s %8s\n", "call", "bytes", "ours", "by hand", "ratio");
+    std::printf("%-36s %10s %12s %12s %8s %15s\n", "call", "bytes", "ours", "by hand", "ratio",
+                "quartiles");
   for (std::int64_t bytes = 1 << 10; bytes <= 1 << 24; bytes *= 4) {
     const std::int64_t count =
         bytes / static_cast<std::int64_t>(sizeof(float)) / ranks;  // of a rank
@@ -94,7 +98,7 @@ int measure(mpi_session& mpi, const std::string& file) {
     std::fill(terms.values().begin(), terms.values().end(), 1.0F);
     held<sharded<sequence>> cut_rows(all_ranks, extents);
     std::fill(cut_rows.values().begin(), cut_rows.values().end(), 1.0F);
-    std::vector<float> packed(piece.size()), received(piece.size()), exchanged(piece.size());
+    std::vector<float> packed(piece.size()), exchanged(piece.size());
     const pair_of_calls pairs[] = {
         {"all_reduce", [&] { communicate::all_reduce(group, whole, std::span(result)); },
          [&] {
@@ -140,29 +144,33 @@ int measure(mpi_session& mpi, const std::string& file) {
         {"redistribute: sharded to sharded",
          [&] { redistribute<axis::tensor, sharded<hidden>>(cut_rows); },
          [&] {
-           exchange_by_hand(piece, exchanged, packed, received, ranks,
-                            static_cast<std::size_t>(rows_of_all), columns);
+           exchange_by_hand(piece, exchanged, packed, ranks, static_cast<std::size_t>(rows_of_all),
+                            columns);
          }},
         {"broadcast", [&] { communicate::broadcast(group, std::span(whole)); },
          [&] { MPI_Bcast(whole.data(), all, MPI_FLOAT, 0, MPI_COMM_WORLD); }},
     };
-    const int repeats = bytes >= 1 << 22 ? 15 : 101;
+    const int repeats = bytes >= 1 << 22 ? 25 : (bytes >= 1 << 20 ? 101 : 401);
     for (const pair_of_calls& pair : pairs) {
-      std::vector<double> ours, by_hand;
+      std::vector<double> ours, by_hand, ratios;
       for (int i = 0; i < repeats; ++i) {
         // Which goes first alternates: the second finds warm caches.
         if (i % 2 == 0) ours.push_back(seconds_of(pair.ours));
         by_hand.push_back(seconds_of(pair.by_hand));
         if (i % 2 != 0) ours.push_back(seconds_of(pair.ours));
+        ratios.push_back(ours.back() / by_hand.back());
       }
-      const double a = median(ours), b = median(by_hand);
+      const double a = quantile(ours, 0.5), b = quantile(by_hand, 0.5);
+      const double low = quantile(ratios, 0.25), high = quantile(ratios, 0.75);
       if (speaks) {
-        std::printf("%-36s %10lld %9.1f us %9.1f us %8.3f\n", pair.name,
-                    static_cast<long long>(bytes), a * 1e6, b * 1e6, a / b);
+        std::printf("%-36s %10lld %9.1f us %9.1f us %8.3f   %5.3f - %5.3f\n", pair.name,
+                    static_cast<long long>(bytes), a * 1e6, b * 1e6, a / b, low, high);
       }
-      rows += joined(rows.empty() ? "" : ",\n", "{\"call\": \"", pair.name,
-                     "\", \"bytes\": ", bytes, ", \"ours_microseconds\": ", a * 1e6,
-                     ", \"by_hand_microseconds\": ", b * 1e6, ", \"ratio\": ", a / b, "}");
+      rows +=
+          joined(rows.empty() ? "" : ",\n", "{\"call\": \"", pair.name, "\", \"bytes\": ", bytes,
+                 ", \"ours_microseconds\": ", a * 1e6, ", \"by_hand_microseconds\": ", b * 1e6,
+                 ", \"ratio\": ", a / b, ", \"ratio_lower_quartile\": ", low,
+                 ", \"ratio_upper_quartile\": ", high, "}");
     }
   }
   if (speaks && !file.empty()) {

@@ -17,6 +17,7 @@
 #include "tenon/communicate/ordered_reduction.hpp"
 #include "tenon/communicate/pending.hpp"
 #include "tenon/communicate/point_to_point.hpp"
+#include "tenon/communicate/rank_counts.hpp"
 #include "tenon/communicate/ranks.hpp"
 #include "tenon/communicate/reduce_scatter.hpp"
 #include "tenon/communicate/reduction.hpp"

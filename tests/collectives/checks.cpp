@@ -180,6 +180,42 @@ void check_all_to_all(communicator& group, std::int64_t length, way how, bool al
   bytes.expect_elements(sum_of(sent) - between(me, me), sizeof(T), "all_to_all");
 }
 
+/// What a rank sends itself lies in its place already: it is neither read from `from` nor written.
+template <class T>
+void check_own_piece_in_place(communicator& group, std::int64_t length, bool started,
+                              bool all_know) {
+  const int ranks = group.size(), me = group.rank();
+  const counts each(static_cast<std::size_t>(ranks), length);
+  std::vector<T> from, to;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      from.push_back(rank == me ? static_cast<T>(99.0F) : value<T>(me + 3 * rank, i));
+      to.push_back(rank == me ? value<T>(me + 3 * me, i) : static_cast<T>(99.0F));
+    }
+  }
+  request r;
+  r.call = collective::all_to_all;
+  r.element = kind_of<T>;
+  r.from = from.data();
+  r.to = to.data();
+  r.from_counts = r.to_counts = each;
+  r.own_in_place = true;
+  const bytes_check bytes(group);
+  complete(group.call(r,
+                      {.tensor = "i",
+                       .start_only = started,
+                       .global_count = all_know ? length * ranks * ranks : varies},
+                      call_site::here()));
+  std::size_t place = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      expect(equal(to[place++], value<T>(rank + 3 * me, i)), "own piece in place: element, rank", i,
+             rank);
+    }
+  }
+  bytes.expect_elements(length * (ranks - 1), sizeof(T), "all_to_all");
+}
+
 template <class T>
 void check_broadcast(communicator& group, std::int64_t length, bool started) {
   for (int root = 0; root < group.size(); ++root) {
@@ -241,6 +277,11 @@ void check_moving_calls(communicator& group, std::int64_t length) {
       check_all_gather<T>(group, cut, how);
     check_all_to_all<T>(group, length, how, true);
     check_all_to_all<T>(group, length, how, false);
+  }
+  for (const bool started : {false, true}) {
+    for (const bool all_know : {false, true}) {
+      check_own_piece_in_place<T>(group, length, started, all_know);
+    }
   }
   check_broadcast<T>(group, length, false);
   check_broadcast<T>(group, length, true);

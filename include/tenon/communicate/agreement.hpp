@@ -65,25 +65,26 @@ class agreement {
 
   void enter(const request& r) {
     entry& e = last_[static_cast<std::size_t>(sequence_ % kept)];
+    ++sequence_;
     e.hash_before = hash_;
+    e.count = global_count_of(r);
     hash_ = detail::mixed(hash_, (static_cast<std::uint64_t>(r.call) << 24) |
                                      (static_cast<std::uint64_t>(r.element) << 16) |
                                      static_cast<std::uint64_t>(r.reduction));
-    hash_ = detail::mixed(hash_, static_cast<std::uint64_t>(global_count_of(r)));
+    hash_ = detail::mixed(hash_, static_cast<std::uint64_t>(e.count));
     hash_ = detail::mixed(hash_, (static_cast<std::uint64_t>(r.peer) << 32) |
                                      static_cast<std::uint32_t>(r.site.line));
     hash_ = detail::mixed(hash_, hash_of(r.tensor));
     hash_ = detail::mixed(hash_, hash_of_file(r.site.file));
-    e.sequence = ++sequence_;
     e.hash_after = hash_;
+    e.step = r.step;
+    e.file = r.site.file;
+    e.line = r.site.line;
+    e.peer = r.peer;
+    e.call = r.call;
+    e.element = r.element;
+    e.reduction = r.reduction;
     e.tensor = r.tensor;
-    e.call = r;
-    // What is kept must not point into the caller's memory.
-    e.call.count = global_count_of(r);
-    e.call.inside = r.call;
-    e.call.inside_count = e.call.count;
-    e.call.from_counts = {};
-    e.call.to_counts = {};
   }
 
   /// Collective. Throws disagreement, on every rank with the same sentence, when the calls of two
@@ -106,12 +107,32 @@ class agreement {
     return known.second;
   }
 
+  /// What is kept of a call: no more, because every call writes one and caches are small.
   struct entry {
-    std::int64_t sequence = 0;
     std::uint64_t hash_before = 0;
     std::uint64_t hash_after = 0;
+    std::int64_t count = 0;
+    std::int64_t step = 0;
+    const char* file = "";
+    int line = 0;
+    int peer = 0;
+    collective call = collective::barrier;
+    element_kind element = element_kind::byte;
+    reduction_kind reduction = reduction_kind::sum;
     std::string tensor;
-    request call;
+
+    std::string text() const {
+      request r;
+      r.call = call;
+      r.inside = call;
+      r.inside_count = count;
+      r.element = element;
+      r.reduction = reduction;
+      r.peer = peer;
+      r.tensor = tensor;
+      r.site = {file, line};
+      return described(r);
+    }
   };
   using records = std::span<const detail::call_record>;
 
@@ -133,19 +154,18 @@ class agreement {
 
   /// The first call that differs between rank 0 and any other, as a sentence.
   std::string difference(transport& group, std::string_view axis, std::int64_t step) {
+    // Oldest first; before the first call of all, records of no call.
     std::vector<detail::call_record> mine(kept);
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      entry& e = last_[i];
-      if (e.sequence == 0) continue;
-      e.call.tensor = e.tensor;
-      mine[i].sequence = e.sequence;
+      const std::int64_t sequence = sequence_ - kept + 1 + static_cast<std::int64_t>(i);
+      if (sequence < 1) continue;
+      const entry& e = last_[static_cast<std::size_t>((sequence - 1) % kept)];
+      mine[i].sequence = sequence;
       mine[i].hash_before = e.hash_before;
       mine[i].hash_after = e.hash_after;
-      mine[i].step = e.call.step;
-      mine[i].set_text(described(e.call));
+      mine[i].step = e.step;
+      mine[i].set_text(e.text());
     }
-    std::sort(mine.begin(), mine.end(),
-              [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
     const auto ranks = static_cast<std::size_t>(group.size());
     std::vector<detail::call_record> all(kept * ranks);
     gather(group, axis, step, element_kind::byte,
@@ -202,10 +222,10 @@ class agreement {
     return {};
   }
 
-  std::array<entry, kept> last_{};
-  std::array<std::pair<const char*, std::uint64_t>, 32> files_{};
   std::int64_t sequence_ = 0;
   std::uint64_t hash_ = 0x7465'6e6f'6eULL;
+  std::array<std::pair<const char*, std::uint64_t>, 32> files_{};
+  std::array<entry, kept> last_{};
 };
 
 }  // namespace tenon::inline v0

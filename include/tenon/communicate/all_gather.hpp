@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include "tenon/communicate/buffers.hpp"
+#include "tenon/communicate/rank_counts.hpp"
 
 namespace tenon::inline v0 {
 
@@ -50,8 +51,8 @@ pending all_gather(communicator& group, std::type_identity_t<std::span<const T>>
   static_assert(storable<T>,
                 "all_gather: these elements cannot be sent; use fp64, fp32, bf16, int32, int64 or "
                 "bytes");
-  const std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()),
-                                         static_cast<std::int64_t>(piece.size()));
+  rank_counts counts(group.size());
+  std::fill_n(counts.data(), counts.size(), static_cast<std::int64_t>(piece.size()));
   return detail::call_all_gather(group, piece, whole, counts, options, site);
 }
 

@@ -61,7 +61,8 @@ struct call_options {
 /// | receive        | -                     | `count`               |                             |
 ///
 /// In place: all_reduce with from == to; all_gather with `from` at its own place in `to`;
-/// reduce_scatter with `to` at its own place in `from` (the rest of `from` is then unspecified).
+/// reduce_scatter with `to` at its own place in `from` (the rest of `from` is then unspecified);
+/// all_to_all with `own_in_place`: what a rank sends itself is counted, and lies in `to` already.
 struct request {
   collective call = collective::barrier;
   element_kind element = element_kind::byte;
@@ -74,7 +75,8 @@ struct request {
   int peer = 0;  ///< root of a broadcast, partner of a send or receive
   int tag = 0;
   std::int64_t global_count = varies;
-  bool bookkeeping = false;  ///< a call of the library's own checks: in no ledger and no count
+  bool own_in_place = false;  ///< all_to_all: the rank's own piece is not touched
+  bool bookkeeping = false;   ///< a call of the library's own checks: in no ledger and no count
 
   // A step of a larger call is shown in messages as that call.
   std::optional<collective> inside = {};

@@ -26,12 +26,14 @@ class in_flight {
 class pending {
  public:
   pending() = default;
-  explicit pending(std::unique_ptr<in_flight> call) : call_(std::move(call)) {}
+  explicit pending(std::unique_ptr<in_flight> call)
+      : call_(std::move(call)), errors_(std::uncaught_exceptions()) {}
   pending(pending&&) noexcept = default;
   pending& operator=(pending&& other) noexcept {
     if (this != &other) {
       finish();
       call_ = std::move(other.call_);
+      errors_ = other.errors_;
     }
     return *this;
   }
@@ -55,7 +57,7 @@ class pending {
   }
 
   std::unique_ptr<in_flight> call_;
-  int errors_ = std::uncaught_exceptions();
+  int errors_ = 0;  // that unwound when the call was started
 };
 
 }  // namespace tenon::inline v0

@@ -74,8 +74,9 @@ inline void run_on_one_rank(const request& r) {
     case collective::all_gather:
       return copy_elements(r.to, r.from, sum_of(r.to_counts), r.element);
     case collective::reduce_scatter:
-    case collective::all_to_all:
       return copy_elements(r.to, r.from, sum_of(r.from_counts), r.element);
+    case collective::all_to_all:
+      return copy_elements(r.to, r.from, r.own_in_place ? 0 : sum_of(r.from_counts), r.element);
     case collective::all_reduce:
       return copy_elements(r.to, r.from, r.count, r.element);
     case collective::send:

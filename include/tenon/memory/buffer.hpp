@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <span>
 #include <utility>
@@ -28,12 +29,16 @@ class buffer {
     if (size > 0 && !meter.shapes_only) {
       constexpr std::int64_t most = (std::int64_t{1} << 62) / static_cast<std::int64_t>(sizeof(T));
       if (size > most) throw std::bad_alloc();
-      const auto bytes = (static_cast<std::size_t>(size) * sizeof(T) + 63) / 64 * 64;
-      data_ = static_cast<T*>(std::aligned_alloc(64, bytes));
-      if (data_ == nullptr) {
+      const auto bytes = static_cast<std::size_t>(size) * sizeof(T);
+      // glibc's aligned_alloc takes no block back from the cache of freed ones; its malloc does.
+      block_ = std::malloc(bytes + alignment);
+      if (block_ == nullptr) {
         throw error(error_kind::failed, joined("buffer: no memory for ", bytes,
                                                " bytes; use smaller sizes or more ranks"));
       }
+      std::size_t room = bytes + alignment;
+      void* aligned = block_;
+      data_ = static_cast<T*>(std::align(alignment, bytes, aligned, room));
     }
     meter.add(bytes());
   }
@@ -44,8 +49,11 @@ class buffer {
     return fresh;
   }
   buffer(buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : block_(std::exchange(other.block_, nullptr)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
   buffer& operator=(buffer&& other) noexcept {
+    std::swap(block_, other.block_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     other.release();
@@ -79,11 +87,15 @@ class buffer {
  private:
   void release() noexcept {
     if (size_ != 0) memory_meter::of_this_rank().add(-bytes());
-    std::free(data_);
+    std::free(block_);
+    block_ = nullptr;
     data_ = nullptr;
     size_ = 0;
   }
 
+  static constexpr std::size_t alignment = 64;
+
+  void* block_ = nullptr;  // as malloc gave it; the data begin in it at the next multiple of 64
   T* data_ = nullptr;
   std::int64_t size_ = 0;
 };

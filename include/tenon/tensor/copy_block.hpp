@@ -64,14 +64,28 @@ void for_each_run(const block_in<N>& a, const block_in<N>& b,
   }
 }
 
+/// memcpy, which a compiler writes out where the size is a constant: short runs are often one of
+/// these sizes, and the call would take longer than the copy.
+inline void copy_run(void* to, const void* from, std::size_t bytes) noexcept {
+  switch (bytes) {
+    case 32:
+      std::memcpy(to, from, 32);
+      return;
+    case 64:
+      std::memcpy(to, from, 64);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
 /// to[box] = from[box].
 template <class T, std::size_t N>
 void copy_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
                 const std::array<std::int64_t, N>& size) {
   for_each_run(to_block, from_block, size,
                [=](std::int64_t t, std::int64_t f, std::int64_t length) {
-                 std::memcpy(static_cast<void*>(to + t), from + f,
-                             static_cast<std::size_t>(length) * sizeof(T));
+                 copy_run(to + t, from + f, static_cast<std::size_t>(length) * sizeof(T));
                });
 }
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "tenon/base/check.hpp"
 #include "tenon/communicate/call.hpp"
+#include "tenon/communicate/rank_counts.hpp"
 #include "tenon/placement/move.hpp"
 #include "tenon/tensor/copy_block.hpp"
 #include "tenon/tensor/tensor.hpp"
@@ -118,9 +118,8 @@ auto moved(all_gather<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, std
   const auto have = sizes_of(x.where().regions());
   const auto want = sizes_of(after.regions());
   const std::int64_t others = product_of(with_size(want, dim, 1));
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(line.size()));
-  for (int r = 0; r < line.size(); ++r)
-    counts[static_cast<std::size_t>(r)] = pieces.of(r).size * others;
+  rank_counts counts(line.size());
+  for (int r = 0; r < line.size(); ++r) counts[r] = pieces.of(r).size * others;
   const bool direct = is_outermost(want, dim);
   buffer<E> received(direct ? 0 : result.elements());
   line.call({.call = collective::all_gather,
@@ -135,7 +134,7 @@ auto moved(all_gather<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x, std
       const auto size = with_size(have, dim, pieces.of(r).size);
       copy_block(result.data(), from_index(want, dim, pieces.of(r).begin), received.data() + at,
                  whole(size), size);
-      at += counts[static_cast<std::size_t>(r)];
+      at += counts[r];
     }
   }
   return result;
@@ -153,9 +152,8 @@ auto moved(reduce_scatter<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x,
   const partition& pieces = after.template partition_on<Axis>();
   const auto have = sizes_of(x.where().regions());
   const std::int64_t others = product_of(with_size(have, dim, 1));
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(line.size()));
-  for (int r = 0; r < line.size(); ++r)
-    counts[static_cast<std::size_t>(r)] = pieces.of(r).size * others;
+  rank_counts counts(line.size());
+  for (int r = 0; r < line.size(); ++r) counts[r] = pieces.of(r).size * others;
   const bool direct = is_outermost(have, dim);
   buffer<E> packed(direct ? 0 : x.elements());
   if (!direct && !shapes_only::active()) {
@@ -164,7 +162,7 @@ auto moved(reduce_scatter<Axis, Dim>, std::type_identity<To>, tensor<E, D, P> x,
       const auto size = with_size(have, dim, pieces.of(r).size);
       copy_block(packed.data() + at, whole(size), std::as_const(x).data(),
                  from_index(have, dim, pieces.of(r).begin), size);
-      at += counts[static_cast<std::size_t>(r)];
+      at += counts[r];
     }
   }
   line.call({.call = collective::reduce_scatter,
@@ -191,22 +189,26 @@ auto moved(all_to_all<Axis, From, Into>, std::type_identity<To>, tensor<E, D, P>
   result_type result(x.group(), after);
   const auto have = sizes_of(x.where().regions());
   const auto want = sizes_of(after.regions());
-  const auto ranks_on = static_cast<std::size_t>(line.size());
-  std::vector<std::int64_t> send(ranks_on);
-  std::vector<std::int64_t> receive(ranks_on);
+  rank_counts send(line.size());
+  rank_counts receive(line.size());
   // Pieces that follow one another in memory are sent from, or received into, their place.
   const bool sent_in_place = is_outermost(have, into_dim);
   const bool received_in_place = is_outermost(want, from_dim);
   buffer<E> packed(sent_in_place ? 0 : x.elements());
   buffer<E> received(received_in_place ? 0 : result.elements());
+  const int me = line.rank();
   std::int64_t at = 0;
   for (int r = 0; r < line.size(); ++r) {
     const auto size = with_size(have, into_dim, wanted.of(r).size);
-    send[static_cast<std::size_t>(r)] = product_of(size);
-    receive[static_cast<std::size_t>(r)] = product_of(with_size(want, from_dim, held.of(r).size));
-    if (!sent_in_place && !shapes_only::active()) {
-      copy_block(packed.data() + at, whole(size), std::as_const(x).data(),
-                 from_index(have, into_dim, wanted.of(r).begin), size);
+    send[r] = product_of(size);
+    receive[r] = product_of(with_size(want, from_dim, held.of(r).size));
+    const auto source = from_index(have, into_dim, wanted.of(r).begin);
+    if (shapes_only::active()) continue;
+    if (r == me) {  // not by way of the others' buffers
+      copy_block(result.data(), from_index(want, from_dim, held.of(r).begin),
+                 std::as_const(x).data(), source, size);
+    } else if (!sent_in_place) {
+      copy_block(packed.data() + at, whole(size), std::as_const(x).data(), source, size);
     }
     at += product_of(size);
   }
@@ -217,14 +219,17 @@ auto moved(all_to_all<Axis, From, Into>, std::type_identity<To>, tensor<E, D, P>
              .to = received_in_place ? result.data() : received.data(),
              .from_counts = send,
              .to_counts = receive,
-             .global_count = all},
+             .global_count = all,
+             .own_in_place = true},
             {.tensor = name, .global_count = all}, site);
   if (received_in_place || shapes_only::active()) return result;
   at = 0;
   for (int r = 0; r < line.size(); ++r) {
     const auto size = with_size(want, from_dim, held.of(r).size);
-    copy_block(result.data(), from_index(want, from_dim, held.of(r).begin), received.data() + at,
-               whole(size), size);
+    if (r != me) {
+      copy_block(result.data(), from_index(want, from_dim, held.of(r).begin), received.data() + at,
+                 whole(size), size);
+    }
     at += product_of(size);
   }
   return result;

@@ -42,12 +42,17 @@ void wait_politely(Done done) {
 
 /// Counts and displacements of a call with a count for each rank, as MPI's ints.
 struct mpi_counts {
-  explicit mpi_counts(std::span<const std::int64_t> given) {
+  mpi_counts() = default;
+  explicit mpi_counts(std::span<const std::int64_t> given) { set(given); }
+
+  void set(std::span<const std::int64_t> given) {
+    counts.resize(given.size());
+    displacements.resize(given.size());
     std::int64_t before = 0;
-    for (const std::int64_t count : given) {
-      counts.push_back(static_cast<int>(count));
-      displacements.push_back(static_cast<int>(before));
-      before += count;
+    for (std::size_t rank = 0; rank < given.size(); ++rank) {
+      counts[rank] = static_cast<int>(given[rank]);
+      displacements[rank] = static_cast<int>(before);
+      before += given[rank];
     }
   }
   std::vector<int> counts;
@@ -239,6 +244,10 @@ class mpi_pieces final : public in_flight {
     if (r.global_count != varies && r.global_count <= group_.limit) {
       from_ = std::make_unique<mpi_counts>(r.from_counts);
       to_ = std::make_unique<mpi_counts>(r.to_counts);
+      if (r.own_in_place) {
+        const auto me = static_cast<std::size_t>(group_.rank);
+        from_->counts[me] = to_->counts[me] = 0;
+      }
       return check(MPI_Ialltoallv(source, from_->counts.data(), from_->displacements.data(),
                                   mpi_type(r.element), r.to, to_->counts.data(),
                                   to_->displacements.data(), mpi_type(r.element), group_.handle,
@@ -258,7 +267,9 @@ class mpi_pieces final : public in_flight {
       const std::int64_t count = r.from_counts[static_cast<std::size_t>(rank)];
       const std::byte* const from = at(source, before, r.element);
       if (rank != group_.rank) send(from, count, rank, own_tag);
-      if (rank == group_.rank) copy_elements(own_place, from, count, r.element);
+      if (rank == group_.rank && !r.own_in_place) {
+        copy_elements(own_place, from, count, r.element);
+      }
       before += count;
     }
   }

@@ -143,9 +143,14 @@ class mpi_transport final : public transport {
       case collective::reduce_scatter:
         return reduce_scatter(r, type);
       case collective::all_to_all: {
-        const mpi_counts from(r.from_counts), to(r.to_counts);
-        return MPI_Alltoallv(r.from, from.counts.data(), from.displacements.data(), type, r.to,
-                             to.counts.data(), to.displacements.data(), type, group);
+        from_.set(r.from_counts);
+        to_.set(r.to_counts);
+        if (r.own_in_place) {
+          const auto me = static_cast<std::size_t>(rank());
+          from_.counts[me] = to_.counts[me] = 0;
+        }
+        return MPI_Alltoallv(r.from, from_.counts.data(), from_.displacements.data(), type, r.to,
+                             to_.counts.data(), to_.displacements.data(), type, group);
       }
       case collective::send:
         return MPI_Send(r.from, count, type, r.peer, r.tag, group);
@@ -180,9 +185,9 @@ class mpi_transport final : public transport {
     if (std::ranges::adjacent_find(r.to_counts, std::ranges::not_equal_to{}) == r.to_counts.end()) {
       return MPI_Allgather(from, count, type, r.to, count, type, group_.handle);
     }
-    const mpi_counts to(r.to_counts);
-    return MPI_Allgatherv(from, count, type, r.to, to.counts.data(), to.displacements.data(), type,
-                          group_.handle);
+    to_.set(r.to_counts);
+    return MPI_Allgatherv(from, count, type, r.to, to_.counts.data(), to_.displacements.data(),
+                          type, group_.handle);
   }
 
   int reduce_scatter(const request& r, MPI_Datatype type) {
@@ -192,14 +197,15 @@ class mpi_transport final : public transport {
     const bool in_place = r.to == at(r.from, before, r.element);
     // In place, MPI puts the result at the beginning of the input.
     void* const to = in_place ? at(r.to, -before, r.element) : static_cast<std::byte*>(r.to);
-    const mpi_counts from(r.from_counts);
-    const int code = MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : r.from, to, from.counts.data(),
+    from_.set(r.from_counts);
+    const int code = MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : r.from, to, from_.counts.data(),
                                         type, mpi_operation(r), group_.handle);
     if (code == MPI_SUCCESS && in_place) copy_elements(r.to, to, r.from_counts[me], r.element);
     return code;
   }
 
   detail::mpi_group group_;
+  detail::mpi_counts from_, to_;  // of the blocking call; kept, so that a call allocates nothing
 };
 
 }  // namespace tenon::inline v0

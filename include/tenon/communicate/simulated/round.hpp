@@ -142,8 +142,10 @@ class round_worker {
       std::int64_t offset = 0;
       for (std::size_t to = 0; to < size(); ++to) {
         const std::int64_t elements = all_.calls[from]->from_counts[to];
-        cross(from, to, at(call(to).to, placed[to], kind), at(sources[from], offset, kind),
-              elements, by_sender);
+        if (from != to || !call(to).own_in_place) {
+          cross(from, to, at(call(to).to, placed[to], kind), at(sources[from], offset, kind),
+                elements, by_sender);
+        }
         offset += elements;
         placed[to] += elements;
       }
