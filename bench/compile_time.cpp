@@ -125,7 +125,13 @@ int measure(const fs::path& commands, bool units_alone, const std::string& json)
     unit.blocks = blocks_in(object);
     units.push_back(unit);
   }
-  if (units.empty()) throw std::runtime_error("the build has no units of trainers");
+  // A unit that the build leaves out would keep any budget.
+  for (const std::string element : {"fp64", "fp32", "bf16"}) {
+    if (std::count_if(units.begin(), units.end(),
+                      [&](const row& unit) { return unit.name == element; }) != 1) {
+      throw std::runtime_error("the build has no single unit of trainers for " + element);
+    }
+  }
   print(units, true);
 
   std::vector<row> headers;

@@ -39,7 +39,7 @@ done <<<"$sources"
 marks="TO""DO|FIX""ME|X""XX|HA""CK"
 paths="/ho""me/[a-z]|/ro""ot/|/wo""rk/|/Us""ers/"
 if found=$(grep -rnIE "\b($marks)\b|(^|[^A-Za-z0-9_.])($paths)" . --exclude-dir=.git \
-  --exclude-dir='build*' --exclude=LICENSE); then
+  --exclude-dir='build*' --exclude=.git --exclude=LICENSE); then
   complain "unfinished work, or a path of one machine:
 $found"
 fi

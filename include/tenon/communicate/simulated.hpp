@@ -108,7 +108,7 @@ inline void run_simulated(int ranks, const std::function<void(std::unique_ptr<tr
   for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
   const auto everyone = std::make_shared<simulated_group>(run, std::move(members));
 
-  const auto ended = [&run](int rank, std::exception_ptr failure, const char* what) {
+  const auto ended = [&run](int rank, const std::exception_ptr& failure, const char* what) {
     const std::lock_guard lock(run->mutex);
     run->ended[static_cast<std::size_t>(rank)] = true;
     if (failure != nullptr && run->first_error == nullptr) {

@@ -79,7 +79,7 @@ class mpi_pieces final : public in_flight {
       if (r == MPI_REQUEST_NULL) continue;
       static_cast<void>(from_.release());
       static_cast<void>(to_.release());
-      static_cast<void>(new std::vector<std::byte>(std::move(aside_)));
+      static_cast<void>(aside_.release());
       return;
     }
   }
@@ -237,8 +237,9 @@ class mpi_pieces final : public in_flight {
     const void* source = r.from;
     if (r.from == r.to && r.from != nullptr) {
       const auto* bytes = static_cast<const std::byte*>(r.from);
-      aside_.assign(bytes, bytes + sum_of(r.from_counts) * bytes_of(r.element));
-      source = aside_.data();
+      aside_ = std::make_unique<std::vector<std::byte>>(
+          bytes, bytes + sum_of(r.from_counts) * bytes_of(r.element));
+      source = aside_->data();
     }
     // All ranks must choose alike: only a count that all know may decide.
     if (r.global_count != varies && r.global_count <= group_.limit) {
@@ -294,7 +295,7 @@ class mpi_pieces final : public in_flight {
   std::vector<int> expected_;  // elements in each message of a receive
   std::unique_ptr<mpi_counts> from_;
   std::unique_ptr<mpi_counts> to_;
-  std::vector<std::byte> aside_;
+  std::unique_ptr<std::vector<std::byte>> aside_;
   copy_at_the_end moved_;
 };
 

@@ -161,7 +161,7 @@ class simulated_group : public std::enable_shared_from_this<simulated_group> {
       for (int i = 0; i < size(); ++i) everyone[static_cast<std::size_t>(i)] = i;
       all = std::make_shared<round>(std::move(everyone));
     }
-    const std::shared_ptr<round> found = all;
+    std::shared_ptr<round> found = all;
     if (found->posted + 1 == found->calls.size()) open_.erase(number);
     return found;
   }
@@ -173,7 +173,7 @@ class simulated_group : public std::enable_shared_from_this<simulated_group> {
     const int from = sends ? rank : call.r.peer, to = sends ? call.r.peer : rank;
     auto& queue = messages_[message_key(from, to, call.r.tag)];
     if (!queue.empty() && queue.front()->calls[slot] == nullptr) {
-      const std::shared_ptr<round> first = queue.front();
+      std::shared_ptr<round> first = std::move(queue.front());
       queue.pop_front();
       return first;
     }
