@@ -168,11 +168,18 @@ std::string sample(any_run& trained, const settings& run, const tenon::training_
                        tenon::printable(all.subspan(prompt)), "\n");
 }
 
-// The axes of a step's bytes, in the order in which they are exchanged.
+// The axes of a step's bytes, in the order in which they are exchanged; those of contexts when
+// there are several.
 std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(tenon::ranks<grid>& group) {
   std::vector<std::pair<std::string, std::int64_t>> all;
   const auto counted = group.ledger().bytes_since_mark();
-  for (const auto axis : {tenon::axis::data::name, tenon::axis::tensor::name}) {
+  std::vector<std::string_view> axes{tenon::axis::data::name, tenon::axis::tensor::name};
+  if (group.grid().extent<tenon::axis::context>() > 1) {
+    axes.insert(axes.begin() + 1,
+                {tenon::axis::context::name, tenon::axis::context_outer_ring::name,
+                 tenon::axis::context_ring::name, tenon::axis::context_heads::name});
+  }
+  for (const auto axis : axes) {
     const auto found = counted.find(std::string(axis));
     all.emplace_back(axis, found == counted.end() ? 0 : found->second);
   }
@@ -203,7 +210,9 @@ int train(tenon::mpi_session& mpi, const settings& run) {
       .rate = {.peak = run.learning_rate, .warmup = run.warmup, .steps = run.steps},
       .optimizer = {.weight_decay = run.weight_decay},
       .clip = run.clip,
-      .seed = run.seed};
+      .seed = run.seed,
+      .context = {run.strategy.order, run.strategy.heads_parallel, run.strategy.ring_window},
+      .document_separator = run.document_separator};
   const tenon::token_source source =
       [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,
           std::span<std::int32_t> targets) { data.fill(step, places, inputs, targets); };

@@ -169,6 +169,8 @@ trainer_settings settings_of(const training_request& r) {
   settings.optimizer.weight_decay = r.weight_decay;
   settings.clip = r.clip;
   settings.bucket = {r.bucket};
+  settings.context = r.attention;
+  settings.document_separator = r.document_separator;
   return settings;
 }
 
@@ -219,7 +221,7 @@ template <element E, class StreamState>
 rank_record run_rank(std::unique_ptr<transport> world, const training_request& r) {
   using trainer_type = trainer<E, StreamState>;
   const int rank = world->rank();
-  const grid mesh = mesh_of({.data = r.data, .tensor = r.tensor}, rank);
+  const grid mesh = mesh_of({.data = r.data, .tensor = r.tensor, .context = r.context}, rank);
   const communicator_options options{.sums = r.sums};
   const auto source = source_of(r);
   rank_record record;
@@ -283,7 +285,7 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
 }  // namespace
 
 training_outcome run_training(const training_request& r) {
-  const int size = r.data * r.tensor;
+  const int size = r.data * r.context * r.tensor;
   std::vector<rank_record> records(static_cast<std::size_t>(size));
   simulate(
       size,
@@ -440,8 +442,14 @@ std::string missed_bars(const differences& d) {
 }
 
 std::string text_of(const training_request& r) {
+  const std::string contexts =
+      r.context == 1
+          ? std::string()
+          : joined(", context ", r.context, ", heads parallel ", r.attention.heads_parallel,
+                   ", window ", r.attention.ring_window, ", ", name_of(r.attention.order));
   return joined("data ", r.data, ", tensor ", r.tensor, r.split_sequence ? ", split sequence" : "",
-                ", ", name_of(r.shape.form), ", ", name_of(r.element));
+                contexts, r.document_separator < 0 ? "" : ", packed", ", ", name_of(r.shape.form),
+                ", ", name_of(r.element));
 }
 
 decoder_shape small_shape(block_form form) {

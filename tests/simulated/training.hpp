@@ -11,6 +11,7 @@
 #include "tenon/base/element.hpp"
 #include "tenon/communicate/simulated/group.hpp"
 #include "tenon/communicate/sum_order.hpp"
+#include "tenon/layer/sizes.hpp"
 #include "tenon/model/shape.hpp"
 
 namespace tenon_test {
@@ -30,6 +31,9 @@ struct training_request {
   int data = 1;
   int tensor = 1;
   bool split_sequence = false;
+  int context = 1;
+  context_plan attention{};              ///< how attention works over the context axis
+  std::int32_t document_separator = -1;  ///< packs documents when it is a token
   decoder_shape shape{};
   std::int64_t batch = 8;
   std::int64_t microbatch = 2;
@@ -62,7 +66,7 @@ struct training_outcome {
   std::vector<std::string> faults;  ///< predictions that failed, ranks that disagree
 };
 
-/// Runs it on data x tensor simulated ranks.
+/// Runs it on data x context x tensor simulated ranks.
 training_outcome run_training(const training_request& request);
 
 /// The largest of max |a - b| / max(max |a|, floor) over the tensors, and infinity where names,
@@ -101,7 +105,8 @@ differences compare(const training_outcome& a, const training_outcome& b);
 /// that moves two runs 2 x 5 x (2^-53 / 1e-8) = 1.1e-7 rates apart at the most.
 std::string missed_bars(const differences& d);
 
-/// "data 2, tensor 3, split sequence, gpt2".
+/// "data 2, tensor 3, split sequence, gpt2, fp64", and how contexts are used when there are
+/// several.
 std::string text_of(const training_request& request);
 
 /// A small decoder whose sizes do not divide: 4 heads, 2 kv heads, vocabulary 257.

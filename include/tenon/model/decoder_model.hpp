@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/communicate/broadcast.hpp"
 #include "tenon/layer/any_layer.hpp"
 #include "tenon/model/decoder.hpp"
 #include "tenon/model/placements.hpp"
@@ -68,14 +69,17 @@ class decoder_model {
   /// The axes along which ranks have different tokens.
   static constexpr axis_mask cutting_tokens = detail::axes_that_cut<typename placed::tokens>;
 
-  /// Builds the layers. Errors: bad_request for a shape that cannot be built.
-  decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed)
+  /// Builds the layers. Collective over the stage. Errors: bad_request for a shape that cannot be
+  /// built.
+  decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed,
+                const context_plan& context = {})
       : group_(&group), shape_(completed(model)) {
     check(shape_);
     state_->seed = seed;
     state_->dropout = shape_.dropout;
     sizes_->set<batch>(1)
         .template set<sequence>(shape_.sequence)
+        .template set<positions>(shape_.sequence)
         .template set<hidden>(shape_.hidden)
         .template set<heads>(shape_.heads)
         .template set<kv_heads>(shape_.kv_heads)
@@ -86,6 +90,7 @@ class decoder_model {
         .template set_use<kv_heads>([all = shape_.heads, kv = shape_.kv_heads](int parts) {
           return detail::used_kv_heads(all, kv, parts);
         });
+    sizes_->context = context;
     // Source: T. Nguyen, J. Salazar, Transformers without tears, 2019 (small initial values).
     sizes_->deviation = std::sqrt(2.0 / (5.0 * static_cast<double>(shape_.hidden)));
     sizes_->branch_deviation =
@@ -111,6 +116,12 @@ class decoder_model {
   std::pair<tokens_type, targets_type> empty_tokens(std::int64_t sequences) {
     const tenon::shape<dims<batch, sequence>> extents{sequences, shape_.sequence};
     return {tokens_type(*group_, extents), targets_type(*group_, extents)};
+  }
+
+  /// In which order the tokens of a sequence lie on the ranks, and which of them lie here.
+  token_order order() const { return order_on(group_->grid(), shape_.sequence, sizes_->context); }
+  region tokens_here() const {
+    return order().piece(group_->grid().template coordinate<axis::context>());
   }
 
   /// Forward and backward of one microbatch; adds up the gradients of scale x (sum of losses).
@@ -142,12 +153,19 @@ class decoder_model {
   }
 
   /// The logits behind `position` of one sequence, for choosing the next token; the sequence is on
-  /// data rank 0, and there every rank gets all of them. Collective.
+  /// data rank 0, and there every rank gets all of them: those of the context axis are told by the
+  /// one that has the position. Collective.
   void next_logits(tokens_type tokens, std::int64_t position, std::span<float> logits) {
     const phase_scope inside(group_->ledger(), "sample");
     auto [x, kept] = first_->forward(std::move(tokens));
     for (auto& block : blocks_) x = block->forward(std::move(x)).first;
-    last_->logits_at(std::move(x), position, logits);
+    const std::int64_t stored = order().stored_of(position);
+    int owner = 0;
+    while (stored >= order().piece(owner).end()) ++owner;
+    auto& line = group_->template on<axis::context>();
+    last_->logits_at(std::move(x), owner == line.rank() ? stored - tokens_here().begin : -1,
+                     logits);
+    communicate::broadcast(line, logits, owner, {.tensor = "logits"});
   }
 
   /// What forward and backward of a microbatch of `sequences` sequences send.
