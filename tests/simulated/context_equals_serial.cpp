@@ -85,7 +85,31 @@ BOOST_AUTO_TEST_CASE(dropout_and_masks) {
   }
 }
 
-// Token 0 .. 4: every fifth token ends a document.
+// A step on packed sequences is the mean over their documents, each trained by itself: there a mask
+// of the targets says what counts, and no document is packed.
+BOOST_AUTO_TEST_CASE(packed_is_the_mean_over_documents) {
+  for (const block_form form : {block_form::gpt2, block_form::llama}) {
+    training_request packed = request_of(form, 17);
+    packed.shape.vocabulary = 5;
+    packed.steps = 1;
+    packed.masked = 1;
+    packed.document_separator = 3;
+    training_request apart = packed;
+    apart.document_separator = -1;
+    apart.documents_of = packed.batch;
+    apart.separator_of_documents = 3;
+    apart.batch = documents_in(packed, 3, packed.batch);
+    BOOST_TEST(apart.batch > 2 * packed.batch);
+    const training_outcome alone = run_training(apart);
+    const training_outcome together = run_training(packed);
+    BOOST_TEST(missed_bars(compare(alone, together)) == "");
+    // And not what one gets without packing.
+    packed.document_separator = -1;
+    BOOST_TEST(compare(alone, run_training(packed)).gradients > 1e-3);
+  }
+}
+
+// Tokens 0 .. 4: about every fifth ends a document.
 BOOST_AUTO_TEST_CASE(packed_documents_over_contexts) {
   for (const block_form form : {block_form::gpt2, block_form::llama}) {
     training_request request = request_of(form, 17);

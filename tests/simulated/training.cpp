@@ -148,7 +148,49 @@ std::int32_t target_of(int masked, std::int64_t place, std::int64_t position, st
   return counted ? token : -1;
 }
 
+// A document of the packed sequences of a step.
+struct document {
+  std::int64_t place;
+  std::int64_t begin;
+  std::int64_t end;
+};
+std::vector<document> documents_of_step(const training_request& r, std::int32_t separator,
+                                        std::int64_t sequences, std::int64_t step) {
+  std::vector<document> all;
+  for (std::int64_t b = 0; b < sequences; ++b) {
+    std::int64_t begin = 0;
+    for (std::int64_t j = 0; j < r.shape.sequence; ++j) {
+      const bool ends = token_at(step, b, j, r.shape.vocabulary) == separator;
+      if (!ends && j + 1 < r.shape.sequence) continue;
+      all.push_back({b, begin, j + 1});
+      begin = j + 1;
+    }
+  }
+  return all;
+}
+
+token_source source_of_documents(const training_request& r) {
+  return [r](std::int64_t step, region places, std::span<std::int32_t> inputs,
+             std::span<std::int32_t> targets) {
+    const auto all = documents_of_step(r, r.separator_of_documents, r.documents_of, step);
+    std::size_t i = 0;
+    for (std::int64_t b = places.begin; b < places.end(); ++b) {
+      const document& one = all.at(static_cast<std::size_t>(b));
+      for (std::int64_t j = 0; j < r.shape.sequence; ++j, ++i) {
+        const std::int64_t at = one.begin + j;
+        const bool inside = at < one.end;
+        const auto token = [&](std::int64_t position) {
+          return token_at(step, one.place, position, r.shape.vocabulary);
+        };
+        inputs[i] = inside ? token(at) : 0;
+        targets[i] = inside ? target_of(r.masked, one.place, at, token(at + 1)) : -1;
+      }
+    }
+  };
+}
+
 token_source source_of(const training_request& r) {
+  if (r.documents_of > 0) return source_of_documents(r);
   return [r](std::int64_t step, region places, std::span<std::int32_t> inputs,
              std::span<std::int32_t> targets) {
     std::size_t i = 0;
@@ -283,6 +325,11 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 }  // namespace
+
+std::int64_t documents_in(const training_request& r, std::int32_t separator,
+                          std::int64_t sequences) {
+  return static_cast<std::int64_t>(documents_of_step(r, separator, sequences, 0).size());
+}
 
 training_outcome run_training(const training_request& r) {
   const int size = r.data * r.context * r.tensor;

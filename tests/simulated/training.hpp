@@ -34,6 +34,10 @@ struct training_request {
   int context = 1;
   context_plan attention{};              ///< how attention works over the context axis
   std::int32_t document_separator = -1;  ///< packs documents when it is a token
+  /// Not 0: the batch is the documents of so many sequences, each at the front of a sequence of its
+  /// own; what is behind it does not count.
+  std::int64_t documents_of = 0;
+  std::int32_t separator_of_documents = -1;  ///< what ends each of them
   decoder_shape shape{};
   std::int64_t batch = 8;
   std::int64_t microbatch = 2;
@@ -65,6 +69,10 @@ struct training_outcome {
   std::int64_t state_bytes = 0;     ///< live on rank 0 between steps
   std::vector<std::string> faults;  ///< predictions that failed, ranks that disagree
 };
+
+/// How many documents that end with `separator` the first `sequences` sequences of step 0 hold.
+std::int64_t documents_in(const training_request& request, std::int32_t separator,
+                          std::int64_t sequences);
 
 /// Runs it on data x context x tensor simulated ranks.
 training_outcome run_training(const training_request& request);
