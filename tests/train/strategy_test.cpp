@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "refusal.hpp"
+#include "tenon/model/placements.hpp"
 
 using namespace tenon;
 
