@@ -30,6 +30,8 @@ struct flag {
 constexpr flag flags[] = {
     {"--text", "PATH...", "", "/usr/share/common-licenses",
      "files or folders to learn from; tokens are bytes (required)", "Text"},
+    {"--pack-documents", "BYTE", "off", "0",
+     "number of the byte that ends a document; documents do not see one another", "Text"},
     {"--form", "gpt2|llama", "llama", "llama", "form of the block", "Model"},
     {"--layers", "N", "6", "6", "blocks", "Model"},
     {"--hidden", "N", "384", "384", "width of the stream between the blocks", "Model"},
@@ -66,6 +68,16 @@ constexpr flag flags[] = {
     {"--overlap", "auto|on|off", "auto", "auto",
      "exchange gradients and weights while layers run; auto: whichever measured faster",
      "Execution"},
+    {"--context", "C", "1", "1", "ranks on the context axis, which share each sequence",
+     "Parallelism"},
+    {"--attention", "ring|ulysses|2d", "ring", "ring",
+     "what contexts exchange: keys and values, heads, or both", "Parallelism"},
+    {"--heads-parallel", "H", "1; ulysses: = context", "2",
+     "contexts next to one another that exchange heads; with 2d", "Parallelism"},
+    {"--ring-window", "W", "= context / heads-parallel", "1", "members of an inner ring",
+     "Parallelism"},
+    {"--order", "zigzag|contiguous", "zigzag", "zigzag", "of the tokens over contexts",
+     "Parallelism"},
     {"--precision", "fp64|fp32|bf16", "fp32", "fp32", "element of weights and activations",
      "Execution"},
     {"--sums", "any|fixed", "any", "any",
@@ -293,12 +305,39 @@ void read_data_extent(const typed_values& typed, tenon::run_strategy& strategy) 
   strategy.data_shard = extents[1];
 }
 
+/// Which contexts exchange heads, from the word of --attention and the number beside it.
+void set_attention(const typed_values& typed, int most, tenon::run_strategy& strategy) {
+  enum { ring, ulysses, both };
+  const std::size_t form = typed.choice("--attention", "ring");
+  const bool given = typed.has("--heads-parallel");
+  const int wanted = typed.whole("--heads-parallel", 1, 1, most);
+  const int alone = form == ulysses ? strategy.context : 1;
+  if (form == both && !given) {
+    refuse(
+        "--attention 2d needs --heads-parallel; that many contexts exchange heads, and the ring is "
+        "of the rest; type --heads-parallel 2");
+  }
+  if (form != both && given && wanted != alone) {
+    refuse(joined("--heads-parallel ", wanted, " does not fit --attention ",
+                  form == ulysses ? "ulysses, which has all contexts exchange heads"
+                                  : "ring, in which no heads are exchanged",
+                  "; type --attention 2d"));
+  }
+  strategy.heads_parallel = form == both ? wanted : alone;
+  strategy.ring_window = typed.whole("--ring-window", 0, 1, most);
+  constexpr tenon::token_order_kind orders[] = {tenon::token_order_kind::zigzag,
+                                                tenon::token_order_kind::contiguous};
+  strategy.order = orders[typed.choice("--order", "zigzag")];
+}
+
 settings checked(const typed_values& typed, const std::map<std::string, bool>& switches,
                  int ranks) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const auto not_negative = [](double x) { return x >= 0 && x < infinity; };
   settings run;
   run.text = typed.all("--text");
+
+  run.document_separator = typed.whole<std::int32_t>("--pack-documents", -1, 0, 255);
 
   constexpr tenon::decoder_shape standard;
   constexpr tenon::block_form forms[] = {tenon::block_form::gpt2, tenon::block_form::llama};
@@ -339,6 +378,8 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
                                          overlap_choice::off};
   run.overlap = overlaps[typed.choice("--overlap", "auto")];
   run.strategy.tensor = typed.whole("--tensor", 1, 1, most);
+  run.strategy.context = typed.whole("--context", 1, 1, most);
+  set_attention(typed, most, run.strategy);
   run.strategy.split_sequence = switches.at("--split-sequence");
   constexpr tenon::sum_order orders[] = {tenon::sum_order::any, tenon::sum_order::fixed};
   run.strategy.sums = orders[typed.choice("--sums", "any")];
@@ -385,8 +426,8 @@ request read_flags(int count, const char* const* arguments, int ranks) {
   const std::string version = joined("pretrain_decoder, tenon ", tenon::version.major_number, ".",
                                      tenon::version.minor_number, ".", tenon::version.patch_number);
   CLI::App parser(
-      "Trains a decoder on text, over the ranks that mpirun starts. --data and --tensor say how it "
-      "is spread; their product is the number of ranks. Defaults stand in brackets.",
+      "Trains a decoder on text, over the ranks that mpirun starts. --data, --context and --tensor "
+      "say how it is spread; their product is the number of ranks. Defaults stand in brackets.",
       "mpirun -n RANKS pretrain_decoder");
   parser.set_help_flag("--help", "print this and end; also -h")->group("Help");
   parser.set_version_flag("--version", version, "print the version and end")->group("Help");

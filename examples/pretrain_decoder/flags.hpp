@@ -28,6 +28,7 @@ struct settings {
   double weight_decay = 0.1;
   double clip = 1;  ///< largest gradient norm; infinity: none
   std::uint64_t seed = 1;
+  std::int32_t document_separator = -1;  ///< the byte that ends a document; -1: nothing is packed
 
   tenon::element_kind precision = tenon::element_kind::fp32;  ///< fp64, fp32 or bf16
   overlap_choice overlap = overlap_choice::measured;

@@ -330,7 +330,9 @@ int train(tenon::mpi_session& mpi, const settings& run) {
                  .overlap = run.overlap != overlap_choice::off},
       .schedule = run.strategy.schedule,
       .chunks = run.strategy.chunks,
-      .recompute = run.strategy.recompute};
+      .recompute = run.strategy.recompute,
+      .context = {run.strategy.order, run.strategy.heads_parallel, run.strategy.ring_window},
+      .document_separator = run.document_separator};
   const tenon::token_source source =
       [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,
           std::span<std::int32_t> targets) { data.fill(step, places, inputs, targets); };

@@ -22,6 +22,9 @@ struct problem {
   std::int64_t k_offset = 0;
   bool causal = true;
   float p = 0;
+  position_runs q_runs{};  // instead of the offsets, when given
+  position_runs k_runs{};
+  std::vector<std::int32_t> documents = {};  // [batch, positions]
 
   kernel::attention_shape shape() const {
     kernel::attention_shape s;
@@ -33,8 +36,10 @@ struct problem {
     s.width = width;
     s.scale = 1 / std::sqrt(static_cast<double>(width));
     s.kv_of_head = kv_of_head;
-    s.q_offset = q_offset;
-    s.k_offset = k_offset;
+    s.q_positions = q_runs == position_runs{} ? position_runs{q_offset} : q_runs;
+    s.k_positions = k_runs == position_runs{} ? position_runs{k_offset} : k_runs;
+    s.document_begins = documents;
+    s.positions = static_cast<std::int64_t>(documents.size()) / std::max<std::int64_t>(batch, 1);
     s.causal = causal;
     s.dropout = {p, random_stream(3, "dropout", 5), 2, 1, 9, 1000, 2000};
     return s;
@@ -91,7 +96,11 @@ results<fp64> by_definition(const problem& p, double size) {
         const std::int64_t row = b * p.q_length + i;
         std::vector<std::int64_t> keys;
         for (std::int64_t j = 0; j < p.k_length; ++j) {
-          if (!p.causal || p.k_offset + j <= p.q_offset + i) keys.push_back(j);
+          const std::int64_t from = shape.q_positions.at(i);
+          const std::int64_t to = shape.k_positions.at(j);
+          const bool same = p.documents.empty() ||
+                            to >= p.documents[static_cast<std::size_t>(b * shape.positions + from)];
+          if (!p.causal || (to <= from && same)) keys.push_back(j);
         }
         auto& kept = r.log_sum_exp[static_cast<std::size_t>((b * p.heads() + h) * p.q_length + i)];
         kept = -std::numeric_limits<double>::infinity();
@@ -116,7 +125,8 @@ results<fp64> by_definition(const problem& p, double size) {
           const std::int64_t key = b * p.k_length + keys[n];
           share[n] /= total;
           const std::int64_t index =
-              ((((2 + b) * 9 + 1 + h) * 1000) + p.q_offset + i) * 2000 + p.k_offset + keys[n];
+              ((((2 + b) * 9 + 1 + h) * 1000) + shape.q_positions.at(i)) * 2000 +
+              shape.k_positions.at(keys[n]);
           const bool drop = shape.dropout.stream.uniform(index) < p.p;
           mask.push_back(drop ? 0.0 : 1 / (1 - double{p.p}));
           double s = 0;
@@ -218,6 +228,142 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_without_keys_give_zeros, T, samples::all_elem
 BOOST_AUTO_TEST_CASE_TEMPLATE(dropout_is_a_function_of_the_global_place, T, samples::all_elements) {
   check<T>({.batch = 2, .q_length = 70, .k_length = 70, .kv_of_head = {0, 0}, .p = 0.3F});
   check<T>({.q_length = 40, .k_length = 300, .kv_of_head = {0}, .q_offset = 250, .p = 0.1F});
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(rows_may_stand_in_two_runs_of_positions, T, samples::all_elements) {
+  // A piece from the front and one from the back of 400 positions, each ending inside a tile.
+  const position_runs front_and_back{70, 75, 300};
+  check<T>({.batch = 2,
+            .q_length = 150,
+            .k_length = 150,
+            .kv_of_head = {0},
+            .q_runs = front_and_back,
+            .k_runs = front_and_back});
+  check<T>({.q_length = 150,
+            .k_length = 140,
+            .kv_of_head = {0},
+            .p = 0.2F,
+            .q_runs = front_and_back,
+            .k_runs = {0, 70, 330}});
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(documents_are_masked_from_one_another, T, samples::all_elements) {
+  std::vector<std::int32_t> begins;
+  for (const std::vector<int>& starts :
+       {std::vector<int>{0, 1, 2, 90, 290, 399}, {0}, {0, 150, 300, 310}}) {
+    for (int i = 0; i < 400; ++i) {
+      begins.push_back(*std::prev(std::upper_bound(starts.begin(), starts.end(), i)));
+    }
+  }
+  for (const float p : {0.0F, 0.2F}) {
+    check<T>({.batch = 3,
+              .q_length = 400,
+              .k_length = 400,
+              .kv_of_head = {0},
+              .p = p,
+              .documents = begins});
+    check<T>({.batch = 3,
+              .q_length = 150,
+              .k_length = 150,
+              .kv_of_head = {0},
+              .p = p,
+              .q_runs = {70, 75, 300},
+              .k_runs = {0, 70, 320},
+              .documents = begins});
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_of_keys_merge, T, samples::all_elements) {
+  // T-15: scores 1, 2, 3, 4, values 10, 20, 30, 40, two keys a block, and blocks of no key.
+  matrix<T> q(1, 1), keys(4, 1), values(4, 1);
+  q(0, 0) = T(1.0F);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    keys(i, 0) = T(static_cast<float>(i + 1));
+    values(i, 0) = T(static_cast<float>(10 * i + 10));
+  }
+  matrix<wide<T>> o(1, 1);
+  std::vector<wide<T>> kept(1);
+  const std::vector<int> map{0};
+  const auto merge = [&](std::int64_t begin, std::int64_t count, std::int64_t place) {
+    kernel::attention_shape shape{.batch = 1,
+                                  .q_length = 1,
+                                  .k_length = count,
+                                  .heads = 1,
+                                  .kv_heads = 1,
+                                  .width = 1,
+                                  .kv_of_head = map,
+                                  .q_positions = {place},
+                                  .k_positions = {begin}};
+    kernel::attention_to_block<T>(
+        o.view(), std::span(kept), q.view(), keys.view().rows_from(begin, count),
+        values.view().rows_from(begin, count), shape,
+        kept[0] == 0 ? kernel::output::overwrite : kernel::output::accumulate);
+  };
+  const auto holds = [&](double value, double log_sum_exp) {
+    BOOST_TEST(static_cast<double>(o(0, 0)) == value, boost::test_tools::tolerance(1e-6));
+    BOOST_TEST(static_cast<double>(kept[0]) == log_sum_exp, boost::test_tools::tolerance(1e-6));
+  };
+  merge(2, 2, 0);  // keys behind the query: none is seen
+  BOOST_TEST((o(0, 0) == 0 && kept[0] == -std::numeric_limits<wide<T>>::infinity()));
+  merge(2, 2, 0);
+  BOOST_TEST((o(0, 0) == 0 && kept[0] == -std::numeric_limits<wide<T>>::infinity()));
+  merge(0, 2, 3);
+  holds(17.3105858, 2.3132617);
+  merge(2, 0, 3);
+  merge(2, 2, 0);
+  holds(17.3105858, 2.3132617);
+  merge(2, 2, 3);
+  holds(34.926527, 4.440190);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(backward_of_blocks_adds_up, T, samples::all_elements) {
+  const problem p{.batch = 2, .q_length = 90, .k_length = 90, .kv_of_head = {0, 0}, .p = 0.1F};
+  const operands<T> x(p);
+  const results<T> all = by_kernel(p, x);
+  matrix<wide<T>> dq(all.dq.rows, all.dq.columns), dk(all.dk.rows, all.dk.columns), dv(dk);
+  for (const std::int64_t begin : {std::int64_t{30}, std::int64_t{0}}) {
+    const std::int64_t count = begin == 0 ? 30 : 60;
+    matrix<T> k(p.batch * count, p.width), v(p.batch * count, p.width);
+    matrix<wide<T>> k_sums(p.batch * count, p.width), v_sums(p.batch * count, p.width);
+    const auto each = [&](auto&& f) {
+      for (std::int64_t row = 0; row < p.batch * count; ++row) {
+        const std::int64_t from = row / count * p.k_length + begin + row % count;
+        for (std::int64_t c = 0; c < p.width; ++c) f(row, from, c);
+      }
+    };
+    each([&](std::int64_t row, std::int64_t from, std::int64_t c) {
+      k(row, c) = x.k.view()(from, c);
+      v(row, c) = x.v.view()(from, c);
+    });
+    kernel::attention_shape shape = p.shape();
+    shape.k_length = count;
+    shape.k_positions = {begin};
+    kernel::attention_backward_of_block<T>(
+        dq.view(), k_sums.view(), v_sums.view(), x.o_gradient.view(), x.q.view(), k.view(),
+        v.view(), all.o.view(), all.log_sum_exp, shape,
+        begin == 0 ? kernel::output::accumulate : kernel::output::overwrite);
+    each([&](std::int64_t row, std::int64_t from, std::int64_t c) {
+      dk(from, c) = k_sums(row, c);
+      dv(from, c) = v_sums(row, c);
+    });
+  }
+  const double bar = 2 * samples::bar<T>;
+  BOOST_TEST(samples::difference(all.dq, dq) <= bar);
+  BOOST_TEST(samples::difference(all.dk, dk) <= bar);
+  BOOST_TEST(samples::difference(all.dv, dv) <= bar);
+}
+
+BOOST_AUTO_TEST_CASE(pairs_are_counted) {
+  const problem p{.batch = 2,
+                  .q_length = 5,
+                  .k_length = 5,
+                  .kv_of_head = {0, 0, 0},
+                  .documents = {0, 0, 2, 2, 2, 0, 0, 0, 0, 0}};
+  const operands<fp32> x(p);
+  const std::int64_t before = kernel::attention_pairs();
+  by_kernel(p, x);
+  // 1 + 2 + 1 + 2 + 3 and 1 + 2 + 3 + 4 + 5, three heads, forward and backward.
+  BOOST_TEST(kernel::attention_pairs() - before == (9 + 15) * 3 * 2);
 }
 
 BOOST_AUTO_TEST_CASE(extreme_scores_stay_finite) {

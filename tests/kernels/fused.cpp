@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_pipeline_agrees_with_its_parts, T, samples::all_
       const matrix<T> residual(rows, columns, "residual");
       const std::vector<T> bias = samples::numbers<T>(columns, "bias");
       const random_stream stream(7, "dropout", 3);
-      const kernel::global_index where{5, 2, 3, 10, 4, 100};
+      const kernel::global_index where{5, {2}, 3, 10, 4, 100};
       for (const float p : {0.0F, 0.4F}) {
         matrix<T> y(rows, columns);
         kernel::run(kernel::read{x.view()} | kernel::add{kernel::per_column{std::span(bias)}} |

@@ -2,6 +2,7 @@
 #include "tenon/layer/attention.hpp"
 
 #include "checked.hpp"
+#include "tenon/layer/rotary_positions.hpp"
 
 namespace {
 

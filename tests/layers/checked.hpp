@@ -36,6 +36,7 @@ inline dim_sizes uneven_sizes() {
   dim_sizes sizes;
   sizes.set<batch>(3)
       .set<sequence>(5)
+      .set<positions>(5)
       .set<hidden>(8)
       .set<heads>(4)
       .set<kv_heads>(2)

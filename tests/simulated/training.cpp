@@ -160,7 +160,49 @@ std::int32_t target_of(int masked, std::int64_t place, std::int64_t position, st
   return counted ? token : -1;
 }
 
+// A document of the packed sequences of a step.
+struct document {
+  std::int64_t place;
+  std::int64_t begin;
+  std::int64_t end;
+};
+std::vector<document> documents_of_step(const training_request& r, std::int32_t separator,
+                                        std::int64_t sequences, std::int64_t step) {
+  std::vector<document> all;
+  for (std::int64_t b = 0; b < sequences; ++b) {
+    std::int64_t begin = 0;
+    for (std::int64_t j = 0; j < r.shape.sequence; ++j) {
+      const bool ends = token_at(step, b, j, r.shape.vocabulary) == separator;
+      if (!ends && j + 1 < r.shape.sequence) continue;
+      all.push_back({b, begin, j + 1});
+      begin = j + 1;
+    }
+  }
+  return all;
+}
+
+token_source source_of_documents(const training_request& r) {
+  return [r](std::int64_t step, region places, std::span<std::int32_t> inputs,
+             std::span<std::int32_t> targets) {
+    const auto all = documents_of_step(r, r.separator_of_documents, r.documents_of, step);
+    std::size_t i = 0;
+    for (std::int64_t b = places.begin; b < places.end(); ++b) {
+      const document& one = all.at(static_cast<std::size_t>(b));
+      for (std::int64_t j = 0; j < r.shape.sequence; ++j, ++i) {
+        const std::int64_t at = one.begin + j;
+        const bool inside = at < one.end;
+        const auto token = [&](std::int64_t position) {
+          return token_at(step, one.place, position, r.shape.vocabulary);
+        };
+        inputs[i] = inside ? token(at) : 0;
+        targets[i] = inside ? target_of(r.masked, one.place, at, token(at + 1)) : -1;
+      }
+    }
+  };
+}
+
 token_source source_of(const training_request& r) {
+  if (r.documents_of > 0) return source_of_documents(r);
   return [r](std::int64_t step, region places, std::span<std::int32_t> inputs,
              std::span<std::int32_t> targets) {
     std::size_t i = 0;
@@ -184,6 +226,8 @@ trainer_settings settings_of(const training_request& r) {
   settings.schedule = r.schedule;
   settings.chunks = r.chunks;
   settings.recompute = r.recompute;
+  settings.context = r.attention;
+  settings.document_separator = r.document_separator;
   return settings;
 }
 
@@ -255,7 +299,8 @@ template <element E, class StreamState>
 rank_record run_rank(std::unique_ptr<transport> world, const training_request& r) {
   using trainer_type = trainer<E, StreamState>;
   const int rank = world->rank();
-  const grid mesh = mesh_of({.data = r.data, .tensor = r.tensor, .expert = r.expert}, rank);
+  const grid mesh =
+      mesh_of({.data = r.data, .tensor = r.tensor, .expert = r.expert, .context = r.context}, rank);
   const communicator_options options{.sums = r.sums};
   const auto source = source_of(r);
   rank_record record;
@@ -330,8 +375,13 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
+std::int64_t documents_in(const training_request& r, std::int32_t separator,
+                          std::int64_t sequences) {
+  return static_cast<std::int64_t>(documents_of_step(r, separator, sequences, 0).size());
+}
+
 training_outcome run_training(const training_request& r) {
-  const int size = r.pipeline * r.data * r.expert * r.tensor;
+  const int size = r.pipeline * r.data * r.expert * r.context * r.tensor;
   std::vector<rank_record> records(static_cast<std::size_t>(size));
   simulate(
       size,
@@ -490,6 +540,11 @@ std::string missed_bars(const differences& d) {
 }
 
 std::string text_of(const training_request& r) {
+  const std::string contexts =
+      r.context == 1
+          ? std::string()
+          : joined(", context ", r.context, ", heads parallel ", r.attention.heads_parallel,
+                   ", window ", r.attention.ring_window, ", ", name_of(r.attention.order));
   return joined("data ", r.data, ", tensor ", r.tensor, r.split_sequence ? ", split sequence" : "",
                 r.expert > 1 ? joined(", expert ", r.expert) : "",
                 r.pipeline > 1 ? joined(", pipeline ", r.pipeline, " ", name_of(r.schedule)) : "",
@@ -498,7 +553,8 @@ std::string text_of(const training_request& r) {
                 r.shards.data_extent > 0 ? joined(" of ", r.shards.data_extent) : "",
                 r.shards.overlap ? ", overlap" : "",
                 r.recompute != recompute::none ? joined(", recompute ", name_of(r.recompute)) : "",
-                ", ", name_of(r.shape.form), ", ", name_of(r.element));
+                contexts, r.document_separator < 0 ? "" : ", packed", ", ", name_of(r.shape.form),
+                ", ", name_of(r.element));
 }
 
 decoder_shape small_shape(block_form form) {

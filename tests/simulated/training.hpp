@@ -14,6 +14,7 @@
 #include "tenon/communicate/simulated/group.hpp"
 #include "tenon/communicate/sum_order.hpp"
 #include "tenon/layer/context.hpp"
+#include "tenon/layer/sizes.hpp"
 #include "tenon/model/shape.hpp"
 #include "tenon/parallel/schedule/choice.hpp"
 #include "tenon/parallel/shards.hpp"
@@ -43,6 +44,13 @@ struct training_request {
   tenon::recompute recompute = tenon::recompute::none;
   std::vector<std::pair<int, int>>
       block_meshes{};  ///< (data, tensor) of each block; none: the run's
+  int context = 1;
+  context_plan attention{};              ///< how attention works over the context axis
+  std::int32_t document_separator = -1;  ///< packs documents when it is a token
+  /// Not 0: the batch is the documents of so many sequences, each at the front of a sequence of its
+  /// own; what is behind it does not count.
+  std::int64_t documents_of = 0;
+  std::int32_t separator_of_documents = -1;  ///< what ends each of them
   decoder_shape shape{};
   std::int64_t batch = 8;
   std::int64_t microbatch = 2;
@@ -76,6 +84,10 @@ struct training_outcome {
   std::map<std::string, std::int64_t> traffic;
   std::vector<std::string> faults;  ///< predictions that failed, ranks that disagree
 };
+
+/// How many documents that end with `separator` the first `sequences` sequences of step 0 hold.
+std::int64_t documents_in(const training_request& request, std::int32_t separator,
+                          std::int64_t sequences);
 
 /// Runs it on as many simulated ranks as its extents need.
 training_outcome run_training(const training_request& request);
@@ -116,7 +128,8 @@ differences compare(const training_outcome& a, const training_outcome& b);
 /// that moves two runs 2 x 5 x (2^-53 / 1e-8) = 1.1e-7 rates apart at the most.
 std::string missed_bars(const differences& d);
 
-/// "data 2, tensor 3, split sequence, gpt2".
+/// "data 2, tensor 3, split sequence, gpt2, fp64", and how contexts are used when there are
+/// several.
 std::string text_of(const training_request& request);
 
 /// A small decoder whose sizes do not divide: 4 heads, 2 kv heads, vocabulary 257.

@@ -124,6 +124,41 @@ BOOST_AUTO_TEST_CASE(other_spellings_of_the_same) {
   BOOST_TEST(run_of("--text [a,b] --quiet").text.front() == "[a,b]");
 }
 
+BOOST_AUTO_TEST_CASE(attention_over_contexts) {
+  const auto strategy = [](const std::string& words) {
+    return run_of("--text a " + words, 8).strategy;
+  };
+  BOOST_TEST((strategy("--context 8") == run_strategy{.data = 1, .context = 8}));
+  BOOST_TEST((strategy("--context 4 --attention ulysses") ==
+              run_strategy{.data = 2, .context = 4, .heads_parallel = 4}));
+  BOOST_TEST((strategy("--context 8 --attention 2d --heads-parallel 2 --ring-window 2 --order "
+                       "contiguous") == run_strategy{.data = 1,
+                                                     .context = 8,
+                                                     .heads_parallel = 2,
+                                                     .ring_window = 2,
+                                                     .order = token_order_kind::contiguous}));
+  BOOST_TEST(run_of("--text a").document_separator == -1);
+  BOOST_TEST(run_of("--text a --pack-documents 0").document_separator == 0);
+  BOOST_TEST(refused("--context 8 --attention 2d") ==
+             "2: --attention 2d needs --heads-parallel; that many contexts exchange heads, and the "
+             "ring is of the rest; type --heads-parallel 2");
+  BOOST_TEST(refused("--context 8 --heads-parallel 2") ==
+             "2: --heads-parallel 2 does not fit --attention ring, in which no heads are "
+             "exchanged; type --attention 2d");
+  BOOST_TEST(refused("--context 8 --attention ulysses --heads-parallel 2") ==
+             "2: --heads-parallel 2 does not fit --attention ulysses, which has all contexts "
+             "exchange heads; type --attention 2d");
+  BOOST_TEST(refused("--context 8 --attention 2d --heads-parallel 3")
+                 .find("2: --heads-parallel 3 does not divide --context 8") == 0U);
+  BOOST_TEST(refused("--context 8 --ring-window 3")
+                 .find("2: --ring-window 3 does not divide the ring of 8 ranks") == 0U);
+  BOOST_TEST(refused("--attention rign") ==
+             "2: --attention rign is not known; it is ring, ulysses or 2d; type --attention ring");
+  BOOST_TEST(refused("--pack-documents 256") ==
+             "2: --pack-documents 256 is too large; it is between 0 and 255; type "
+             "--pack-documents 0");
+}
+
 BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--help"}, {"-h"}, {"--hidden", "3", "--help"}}) {
@@ -148,6 +183,12 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--data D",
                              "--tensor T",
                              "--split-sequence",
+                             "--context C",
+                             "--attention ring|ulysses|2d",
+                             "--heads-parallel H",
+                             "--ring-window W",
+                             "--order zigzag|contiguous",
+                             "--pack-documents BYTE",
                              "--precision fp64|fp32|bf16",
                              "--sums any|fixed",
                              "--threads N",

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "refusal.hpp"
+#include "tenon/model/placements.hpp"
 
 using namespace tenon;
 
@@ -17,6 +18,17 @@ static_assert(strategy<data_parallel<2>, tensor_parallel<4, split_sequence>>::va
               strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>::values());
 static_assert(strategy<sums<sum_order::fixed>>::values() == run_strategy{.sums = sum_order::fixed});
 static_assert(strategy<tensor_parallel<3>>::values() == run_strategy{.tensor = 3});
+
+static_assert(strategy<context_parallel<8>>::values() == run_strategy{.context = 8});
+static_assert(strategy<context_parallel<8, exchange::ring, ring_window<4>>>::values() ==
+              run_strategy{.context = 8, .ring_window = 4});
+static_assert(strategy<context_parallel<8, exchange::ulysses>>::values() ==
+              run_strategy{.context = 8, .heads_parallel = 8});
+static_assert(
+    strategy<context_parallel<8, tokens_in<token_order_kind::contiguous>, exchange::grid<2>>,
+             data_parallel<2>>::values() ==
+    run_strategy{
+        .data = 2, .context = 8, .heads_parallel = 2, .order = token_order_kind::contiguous});
 
 // What a policy fixes stands over what the run says; the rest is the run's.
 static_assert(strategy<tensor_parallel<3>>::over(
@@ -47,6 +59,9 @@ static_assert(laid_out({}, 1) == run_strategy{.data = 1, .tensor = 1});
 static_assert(laid_out({.data = 3, .tensor = 5}, 15).data == 3);
 static_assert(mesh_of(laid_out({.tensor = 4}, 8), 5).coordinate<axis::data>() == 1);
 static_assert(mesh_of(laid_out({.tensor = 4}, 8), 5).coordinate<axis::tensor>() == 1);
+static_assert(laid_out(strategy<context_parallel<4, exchange::grid<2>>>::values(), 8).data == 2);
+static_assert(mesh_of(laid_out({.tensor = 2, .context = 4}, 16), 13).coordinate<axis::context>() ==
+              2);
 static_assert(ranks_needed({.data = 2147483647, .tensor = 2147483647}) == 4611686014132420609);
 
 std::string refused(run_strategy run, int ranks) {
@@ -76,6 +91,26 @@ BOOST_AUTO_TEST_CASE(extents_are_positive) {
     BOOST_TEST(refused(run, 4).find("has an extent that is not positive") != std::string::npos);
   }
   BOOST_TEST(refused({}, 0) == "2: a run has 0 ranks; it has at least 1");
+}
+
+BOOST_AUTO_TEST_CASE(extents_of_attention_divide) {
+  BOOST_TEST(refused({.context = 4, .heads_parallel = 3}, 4) ==
+             "2: --heads-parallel 3 does not divide --context 4; that many ranks of the context "
+             "axis exchange heads; type --heads-parallel 1");
+  BOOST_TEST(refused({.context = 12, .heads_parallel = 2, .ring_window = 4}, 12) ==
+             "2: --ring-window 4 does not divide the ring of 6 ranks (--context 12 over "
+             "--heads-parallel 2); type --ring-window 2");
+  BOOST_TEST(refused({.context = 2, .heads_parallel = 2, .ring_window = 2}, 2)
+                 .find("does not divide the ring of 1 rank (") != std::string::npos);
+  BOOST_TEST(refused({.context = 8, .heads_parallel = 0}, 8).find("type --heads-parallel 8") !=
+             std::string::npos);
+  BOOST_TEST(refused({.data = 1, .context = 3}, 4) ==
+             "2: the strategy --data 1 --context 3 --tensor 1 needs 3 ranks, and this run has 4; "
+             "the product of all extents is the number of ranks; start it with mpirun -n 3, or "
+             "type --data 4 --tensor 1");
+  BOOST_TEST(refused({.context = 8, .heads_parallel = 4}, 2)
+                 .find("type --data 1 --context 2 --tensor 1 and neither --heads-parallel nor "
+                       "--ring-window") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_suggested_is_accepted) {

@@ -7,6 +7,7 @@
 #include "tenon/base/host_device.hpp"
 #include "tenon/base/random.hpp"
 #include "tenon/kernel/math.hpp"
+#include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0::kernel {
 
@@ -48,7 +49,7 @@ TENON_BOTH inline std::uint32_t uniform_bits(const random_stream& stream,
 /// [batch, sequence_global, columns_global]. Its numbers depend on no layout.
 struct global_index {
   std::int64_t batch_begin = 0;
-  std::int64_t sequence_begin = 0;
+  position_runs positions{};        ///< of the rows of a sequence that are here
   std::int64_t sequence_local = 1;  ///< rows of one sequence that are here
   std::int64_t sequence_global = 1;
   std::int64_t column_begin = 0;
@@ -57,7 +58,7 @@ struct global_index {
   /// The global number of the element (row, 0).
   TENON_BOTH constexpr std::int64_t row_start(std::int64_t row) const noexcept {
     const std::int64_t b = batch_begin + row / sequence_local;
-    const std::int64_t s = sequence_begin + row % sequence_local;
+    const std::int64_t s = positions.at(row % sequence_local);
     return (b * sequence_global + s) * columns_global + column_begin;
   }
 };

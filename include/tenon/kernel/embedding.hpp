@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -57,43 +58,37 @@ void embedding_backward(matrix_view<wide<std::remove_const_t<Gradient>>> table_g
                  });
 }
 
-/// x[row] += table[position_begin + row % sequence]: learned positions, for x [batch * sequence,
-/// columns] and table [positions, columns].
-template <element T>
-void add_positions(matrix_view<T> x, input<T> table, std::int64_t sequence,
-                   std::int64_t position_begin = 0) {
+/// x[row] += table[place_of(row)]: learned positions, for x [batch * sequence, columns] and table
+/// [positions, columns]. The places are rows of the table.
+template <element T, std::invocable<std::int64_t> PlaceOf>
+void add_positions(matrix_view<T> x, input<T> table, PlaceOf&& place_of) {
   if (x.rows == 0) return;
-  require(x.columns == table.columns && sequence > 0 && x.rows % sequence == 0 &&
-              position_begin >= 0 && position_begin + sequence <= table.rows,
-          "add_positions: positions ", position_begin, " to ", position_begin + sequence,
-          " of width ", x.columns, " were asked for from a table of ", table.rows, " x ",
-          table.columns, " for ", x.rows, " rows; give whole sequences within the table");
+  require(x.columns == table.columns, "add_positions: rows of ", x.columns,
+          " were given for a table of rows of ", table.columns, "; give the same width");
   for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
     T* to = x.row(row);
-    const T* from = table.row(position_begin + row % sequence);
+    const T* from = table.row(place_of(row));
     team.for_each(x.columns, [=](std::int64_t j) { to[j] = T(widen(to[j]) + widen(from[j])); });
   });
 }
 
-/// table_gradient[position_begin + s] += the sum of dy over the sequences, wide.
-template <class Gradient>
+/// table_gradient[place_of(row)] += dy[row], in the order of the rows, wide. Threads share the
+/// columns, so the result does not depend on them.
+template <class Gradient, std::invocable<std::int64_t> PlaceOf>
 void add_positions_backward(matrix_view<wide<std::remove_const_t<Gradient>>> table_gradient,
-                            matrix_view<Gradient> dy, std::int64_t sequence,
-                            std::int64_t position_begin = 0) {
+                            matrix_view<Gradient> dy, PlaceOf&& place_of) {
   if (dy.rows == 0) return;
-  require(dy.columns == table_gradient.columns && sequence > 0 && dy.rows % sequence == 0 &&
-              position_begin >= 0 && position_begin + sequence <= table_gradient.rows,
-          "add_positions_backward: positions ", position_begin, " to ", position_begin + sequence,
-          " of width ", dy.columns, " were given for a table of ", table_gradient.rows, " x ",
-          table_gradient.columns, " from ", dy.rows, " rows; give whole sequences within it");
-  for_each_team(sequence, {.elements_each = dy.columns * (dy.rows / sequence)},
-                [&](host_team& team, std::int64_t s) {
-                  auto* to = table_gradient.row(position_begin + s);
-                  for (std::int64_t row = s; row < dy.rows; row += sequence) {
-                    const Gradient* from = dy.row(row);
-                    team.for_each(dy.columns, [=](std::int64_t j) { to[j] += widen(from[j]); });
-                  }
-                });
+  require(dy.columns == table_gradient.columns, "add_positions_backward: rows of ", dy.columns,
+          " were given for a table of rows of ", table_gradient.columns, "; give the same width");
+  const std::int64_t piece = detail::columns_each(dy.columns);
+  for_each_range(dy.columns, piece, {.elements_each = dy.rows * piece},
+                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t row = 0; row < dy.rows; ++row) {
+                     auto* to = table_gradient.row(place_of(row)) + begin;
+                     const Gradient* from = dy.row(row) + begin;
+                     team.for_each(end - begin, [=](std::int64_t j) { to[j] += widen(from[j]); });
+                   }
+                 });
 }
 
 }  // namespace tenon::inline v0::kernel

@@ -59,6 +59,11 @@ inline double& operations_of_this_rank() noexcept {
   return operations;
 }
 
+inline std::int64_t& attention_pairs_of_this_rank() noexcept {
+  thread_local std::int64_t pairs = 0;
+  return pairs;
+}
+
 inline void note_product(const product_record& record) {
   operations_of_this_rank() += record.operations();
   if (product_log::current() != nullptr) product_log::current()->append(record);
@@ -67,5 +72,9 @@ inline void note_product(const product_record& record) {
 
 /// Floating-point operations of all products that this thread asked for so far.
 inline double product_operations() noexcept { return detail::operations_of_this_rank(); }
+
+/// Pairs of a query and a key that it sees, over heads and sequences, in all calls of attention and
+/// of its backward that this thread made so far: the work that an order of tokens must balance.
+inline std::int64_t attention_pairs() noexcept { return detail::attention_pairs_of_this_rank(); }
 
 }  // namespace tenon::inline v0::kernel

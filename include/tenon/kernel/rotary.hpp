@@ -14,7 +14,7 @@
 namespace tenon::inline v0::kernel {
 
 /// Cosines and sines of rotary positions: row s belongs to the s-th local row of every sequence,
-/// wherever that row stands in the whole sequence. S is fp64 or fp32.
+/// wherever that row stands in the whole sequence, or to place s. S is fp64 or fp32.
 /// Thread-safety: const members may be called at once.
 template <class S>
 struct rotary_angles {
@@ -67,22 +67,20 @@ rotary_angles<S> make_angles(std::span<const std::int64_t> positions, std::int64
 /// Which way the pairs are turned: `backward` undoes `forward`, and turns the gradients.
 enum class rotation : bool { forward, backward };
 
-/// Turns, in place, the pairs (i, i + head_width/2) of every head of x [batch * count, heads *
-/// head_width] by the angles of its row.
-template <element T>
-void rotate(matrix_view<T> x, const rotary_angles<wide<T>>& angles,
-            rotation way = rotation::forward) {
+/// Turns, in place, the pairs (i, i + head_width/2) of every head of x [rows, heads * head_width]:
+/// row r by the row angle_of(r) of the angles.
+template <element T, std::invocable<std::int64_t> AngleOf>
+void rotate(matrix_view<T> x, const rotary_angles<wide<T>>& angles, rotation way,
+            AngleOf&& angle_of) {
   if (x.rows == 0 || x.columns == 0) return;
-  require(angles.count > 0 && x.rows % angles.count == 0 && angles.head_width > 0 &&
-              x.columns % angles.head_width == 0,
-          "rotate: a matrix of ", x.rows, " x ", x.columns, " was given with angles for ",
-          angles.count, " rows and heads of width ", angles.head_width,
-          "; give whole sequences and whole heads");
+  require(angles.head_width > 0 && x.columns % angles.head_width == 0, "rotate: a matrix of ",
+          x.rows, " x ", x.columns, " was given with angles for heads of width ", angles.head_width,
+          "; give whole heads");
   using sum_type = wide<T>;
   const std::int64_t half = angles.head_width / 2;
   const std::int64_t heads = x.columns / angles.head_width;
   for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    const std::int64_t s = row % angles.count;
+    const std::int64_t s = angle_of(row);
     const sum_type* cosine = angles.cosine.data() + s * half;
     const sum_type* sine = angles.sine.data() + s * half;
     const sum_type sign = way == rotation::forward ? sum_type{1} : sum_type{-1};
@@ -98,6 +96,18 @@ void rotate(matrix_view<T> x, const rotary_angles<wide<T>>& angles,
       });
     }
   });
+}
+
+/// The same for x [batch * count, heads * head_width], with one row of angles for each row of a
+/// sequence.
+template <element T>
+void rotate(matrix_view<T> x, const rotary_angles<wide<T>>& angles,
+            rotation way = rotation::forward) {
+  if (x.rows == 0 || x.columns == 0) return;
+  require(angles.count > 0 && x.rows % angles.count == 0, "rotate: a matrix of ", x.rows, " x ",
+          x.columns, " was given with angles for ", angles.count, " rows and heads of width ",
+          angles.head_width, "; give whole sequences and whole heads");
+  rotate(x, angles, way, [count = angles.count](std::int64_t row) { return row % count; });
 }
 
 }  // namespace tenon::inline v0::kernel

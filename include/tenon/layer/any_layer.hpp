@@ -86,9 +86,9 @@ class any_last_layer
   virtual std::pair<Total, std::unique_ptr<any_saved>> forward(Stream x, Targets targets) = 0;
   /// The gradient of scale x (sum of losses).
   virtual Stream backward(double scale, std::unique_ptr<any_saved> saved) = 0;
-  /// The logits of one position of this rank's first sequence, whole, on every rank of the axes
-  /// that cut the vocabulary. `logits` has room for all.
-  virtual void logits_at(Stream x, std::int64_t position, std::span<float> logits) = 0;
+  /// The logits of one row of this rank's first sequence, whole, on every rank of the axes that cut
+  /// the vocabulary; a row below 0 is none. `logits` has room for all.
+  virtual void logits_at(Stream x, std::int64_t row, std::span<float> logits) = 0;
 };
 
 namespace detail {
@@ -245,12 +245,12 @@ class erased_last_layer final
   Stream backward(double scale, std::unique_ptr<any_saved> saved) override {
     return this->layer_.backward(scale, taken<typename bound::saved_type>(std::move(saved)));
   }
-  void logits_at(Stream x, std::int64_t position, std::span<float> logits) override {
+  void logits_at(Stream x, std::int64_t row, std::span<float> logits) override {
     auto whole = gathered(this->layer_.logits_of(std::move(x)));
     const auto m = std::as_const(whole).matrix();
-    if (m.data == nullptr || position >= m.rows) return;
+    if (m.data == nullptr || row < 0 || row >= m.rows) return;
     for (std::int64_t j = 0; j < m.columns; ++j) {
-      logits[static_cast<std::size_t>(j)] = static_cast<float>(m(position, j));
+      logits[static_cast<std::size_t>(j)] = static_cast<float>(m(row, j));
     }
   }
 

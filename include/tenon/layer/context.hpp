@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -15,6 +16,8 @@
 #include "tenon/base/random.hpp"
 #include "tenon/communicate/ranks.hpp"
 #include "tenon/layer/sizes.hpp"
+#include "tenon/memory/buffer.hpp"
+#include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0 {
 
@@ -31,6 +34,41 @@ constexpr std::string_view name_of(recompute what) noexcept {
 /// Products that give gradients of weights, put off: a pipeline runs them when it would idle.
 using deferred_products = std::vector<std::function<void()>>;
 
+/// Several documents in a sequence: where the document of each position begins, for the sequences
+/// that this rank has a part of. Tokens see no other document, and their places restart.
+/// Thread-safety: const members may be called at once.
+class packed_documents {
+ public:
+  /// `begins` [sequences, length] by position, falling nowhere within a sequence.
+  packed_documents(std::int64_t length, buffer<std::int32_t> begins)
+      : length_(length), begins_(std::move(begins)) {}
+
+  /// A document ends with the token `separator`, the next token begins another; `tokens`
+  /// [sequences, length] by position.
+  static packed_documents separated_by(std::int32_t separator, std::int64_t length,
+                                       const buffer<std::int32_t>& tokens) {
+    buffer<std::int32_t> begins(tokens.size());
+    for (std::int64_t i = 0; !shapes_only::active() && i < begins.size(); ++i) {
+      const std::int64_t place = i % length;
+      begins[i] = place == 0                   ? 0
+                  : tokens[i - 1] == separator ? static_cast<std::int32_t>(place)
+                                               : begins[i - 1];
+    }
+    return {length, std::move(begins)};
+  }
+
+  std::int64_t length() const noexcept { return length_; }
+  std::span<const std::int32_t> begins() const noexcept { return begins_.span(); }
+  /// The place of a token in its document.
+  std::int64_t place(std::int64_t sequence, std::int64_t position) const noexcept {
+    return position - begins_[sequence * length_ + position];
+  }
+
+ private:
+  std::int64_t length_;
+  buffer<std::int32_t> begins_;
+};
+
 /// What the layers of a run share and the trainer sets before every microbatch.
 struct run_state {
   std::uint64_t seed = 1;
@@ -40,6 +78,7 @@ struct run_state {
   std::int64_t batch_begin = 0;  ///< place of this rank's first sequence in the step's batch
   tenon::recompute recompute = tenon::recompute::none;
   deferred_products* deferred = nullptr;  ///< where backward puts products off to; none: at once
+  std::shared_ptr<const packed_documents> documents = {};  ///< of the microbatch; null: not packed
 };
 
 namespace detail {
@@ -52,6 +91,35 @@ void now_or_deferred(deferred_products* later, Product&& product) {
 }
 
 }  // namespace detail
+
+/// In which order sequences of `length` lie on the ranks of a mesh.
+template <class Mesh>
+token_order order_on(const Mesh& grid, std::int64_t length, const context_plan& plan) {
+  if constexpr (Mesh::template has<axis::context>) {
+    return token_order(plan.order, length, grid.template extent<axis::context>(),
+                       plan.heads_parallel);
+  } else {
+    return {};
+  }
+}
+
+/// The positions of this rank's rows of a sequence of the tensor x.
+template <class T>
+position_runs positions_here(const T& x, const context_plan& plan) {
+  return order_on(x.where().grid(), x.global_shape().template of<sequence>(), plan)
+      .runs_of(x.where().template of<sequence>());
+}
+
+/// The place of row r of x [batch, sequence, ...] as a function: its position, or, where documents
+/// are packed, that in its document.
+template <class T>
+auto places_of_rows(const T& x, const context_plan& plan, const packed_documents* documents) {
+  return [runs = positions_here(x, plan), rows = x.template extent<sequence>(),
+          documents](std::int64_t row) {
+    const std::int64_t position = runs.at(row % rows);
+    return documents == nullptr ? position : documents->place(row / rows, position);
+  };
+}
 
 /// Parameters that several layers use, by name: a tied table is declared by the first layer that
 /// asks for it and found by the next.

@@ -16,7 +16,7 @@ namespace detail {
 
 // Where this rank's rows [batch, sequence, columns] stand in the step's whole batch.
 template <class T>
-kernel::global_index place_in_step(const T& x, const run_state& state) {
+kernel::global_index place_in_step(const T& x, const run_state& state, const context_plan& plan) {
   using D = typename T::dims_type;
   static_assert(
       D::template position<batch> == 0 && D::template position<sequence> == 1,
@@ -29,7 +29,7 @@ kernel::global_index place_in_step(const T& x, const run_state& state) {
     columns *= x.global_shape().extents[d];
   }
   return {.batch_begin = state.batch_begin,
-          .sequence_begin = regions[1].begin,
+          .positions = positions_here(x, plan),
           .sequence_local = std::max<std::int64_t>(regions[1].size, 1),
           .sequence_global = x.global_shape().extents[1],
           .column_begin = begin,
@@ -57,13 +57,13 @@ struct dropout {
     };
 
     explicit bound(const layer_context<typename In::mesh_type>& context)
-        : name_(context.name + ".dropout"), state_(&context.state) {}
+        : name_(context.name + ".dropout"), state_(&context.state), sizes_(&context.sizes) {}
 
     std::pair<output_type, saved_type> forward(In x) {
       const saved_type saved{
           {.p = detail::dropped_share(*state_),
            .stream = random_stream(state_->seed, name_, static_cast<std::uint64_t>(state_->step)),
-           .where = detail::place_in_step(x, *state_)}};
+           .where = detail::place_in_step(x, *state_, sizes_->context)}};
       return {dropped(std::move(x), saved.drop), saved};
     }
     gradient_of_value<In> backward(gradient_of_value<In> gradient, saved_type saved) {
@@ -82,6 +82,7 @@ struct dropout {
 
     std::string name_;
     const run_state* state_;
+    const dim_sizes* sizes_;
   };
 };
 

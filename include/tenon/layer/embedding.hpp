@@ -97,7 +97,8 @@ struct embedding {
   };
 };
 
-/// Learned positions: x + table[position], table [sequence, Columns], cut as the input's sequence.
+/// Learned positions: x + table[position], table [positions, Columns], whole where tokens are cut.
+/// Packed documents begin at position 0 each.
 template <part_name Name, class Columns>
 struct learned_positions {
   template <class In>
@@ -109,24 +110,35 @@ struct learned_positions {
     static_assert(!any_partial<P>,
                   "positions: they would be added to a sum that is still to be done, once by each "
                   "rank; reduce first");
-    using table_type = parameter<typename In::element_type, dims<sequence, Columns>,
-                                 partner_placement<P, dims<sequence, Columns>>>;
+    using table_type = parameter<typename In::element_type, dims<positions, Columns>,
+                                 partner_placement<P, dims<positions, Columns>>>;
 
    public:
     using output_type = In;
-    struct saved_type {};
+    struct saved_type {
+      std::shared_ptr<const packed_documents> documents;
+    };
 
     explicit bound(const layer_context<typename In::mesh_type>& context)
-        : table_(detail::declared_table<table_type>(context, std::string(Name.view()))) {}
+        : table_(detail::declared_table<table_type>(context, std::string(Name.view()))),
+          state_(&context.state),
+          sizes_(&context.sizes) {}
 
     std::pair<output_type, saved_type> forward(In x) {
       if (!x.only_holder()) x = x.clone();
-      kernel::add_positions(x.matrix(), table_->use().matrix(), x.template extent<sequence>(), 0);
-      return {std::move(x), saved_type{}};
+      require(x.global_shape().template of<sequence>() <=
+                  table_->use().global_shape().template of<positions>(),
+              "positions: sequences of ", x.global_shape().template of<sequence>(),
+              " were given for a table of ", table_->use().global_shape().template of<positions>(),
+              "; give shorter ones");
+      kernel::add_positions(x.matrix(), table_->use().matrix(),
+                            places_of_rows(x, sizes_->context, state_->documents.get()));
+      return {std::move(x), saved_type{state_->documents}};
     }
-    gradient_of_value<In> backward(gradient_of_value<In> gradient, saved_type) {
-      kernel::add_positions_backward(table_->gradient().matrix(), std::as_const(gradient).matrix(),
-                                     gradient.template extent<sequence>(), 0);
+    gradient_of_value<In> backward(gradient_of_value<In> gradient, saved_type saved) {
+      kernel::add_positions_backward(
+          table_->gradient().matrix(), std::as_const(gradient).matrix(),
+          places_of_rows(gradient, sizes_->context, saved.documents.get()));
       return gradient;
     }
     template <class F>
@@ -136,6 +148,8 @@ struct learned_positions {
 
    private:
     std::shared_ptr<table_type> table_;
+    const run_state* state_;
+    const dim_sizes* sizes_;
   };
 };
 

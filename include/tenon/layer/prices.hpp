@@ -8,9 +8,27 @@
 #include <tuple>
 
 #include "tenon/layer/sizes.hpp"
+#include "tenon/placement/context_traffic.hpp"
 #include "tenon/placement/traffic.hpp"
 
 namespace tenon::inline v0 {
+
+/// The extents of attention over contexts for queries placed by `Query`, from sizes alone.
+template <class Query, class Mesh>
+context_extents context_extents_of(const dim_sizes& sizes, const Mesh& grid) {
+  using query_dims = dims<batch, sequence, heads, head_width>;
+  const layout<query_dims, Query> q(sizes.of(query_dims{}), grid);
+  const std::int64_t all_kv = sizes.of<kv_heads>();
+  return {.batch = q.template extent<batch>(),
+          .sequence = q.global().template of<sequence>(),
+          .heads = q.template of<heads>(),
+          .heads_of_kv = all_kv == 0 ? 1 : q.global().template of<heads>() / all_kv,
+          .width = q.template extent<head_width>(),
+          .context = grid.template extent<axis::context>(),
+          .rank = grid.template coordinate<axis::context>(),
+          .heads_parallel = sizes.context.heads_parallel,
+          .ring_window = sizes.context.ring_window};
+}
 
 /// What a program will send, from types and shapes alone: rows by axis, collective and phase, as
 /// the ledger counts them, for the rank that the mesh is seen from.
@@ -63,11 +81,18 @@ class prices_on {
  private:
   template <class Transfer>
   void add_one(const dim_sizes& sizes, std::string_view phase) {
-    using moved = typename Transfer::move_type;
-    using axis = axis_of_move<moved>;
-    if (grid_.template extent<axis>() == 1) return;
-    add(axis::name, name_of_move<moved>, phase,
-        bytes_moved<Transfer>(sizes.of(typename Transfer::dims_type{}), grid_));
+    if constexpr (is_context_transfer<Transfer>) {
+      const auto extents = context_extents_of<typename Transfer::placement_type>(sizes, grid_);
+      const context_line line = context_price<Transfer>::line(extents);
+      if (line.ranks == 1) return;
+      add(line.axis, line.call, phase, context_price<Transfer>::bytes(extents));
+    } else {
+      using moved = typename Transfer::move_type;
+      using axis = axis_of_move<moved>;
+      if (grid_.template extent<axis>() == 1) return;
+      add(axis::name, name_of_move<moved>, phase,
+          bytes_moved<Transfer>(sizes.of(typename Transfer::dims_type{}), grid_));
+    }
   }
 
   Mesh grid_;

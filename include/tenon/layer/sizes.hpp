@@ -10,8 +10,19 @@
 #include "tenon/base/check.hpp"
 #include "tenon/placement/dims.hpp"
 #include "tenon/placement/partition.hpp"
+#include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0 {
+
+/// How attention works over the ranks of the context axis, as values: they change what is sent to
+/// whom and when, and no type.
+struct context_plan {
+  token_order_kind order = token_order_kind::zigzag;
+  int heads_parallel = 1;  ///< ranks that exchange their tokens for heads; the rest is the ring
+  int ring_window = 0;     ///< ring members of an inner ring; 0: all, one ring
+
+  friend constexpr bool operator==(const context_plan&, const context_plan&) noexcept = default;
+};
 
 /// The extents of the dims of a model, by dim: what a model file calls its sizes. A dim of a user's
 /// own is set and read like the others.
@@ -21,6 +32,7 @@ class dim_sizes {
   /// Deviations of the initial weights of matrices, and of those that end a residual branch.
   double deviation = 0.02;
   double branch_deviation = 0.02;
+  context_plan context{};
 
   template <tensor_dim D>
   dim_sizes& set(std::int64_t extent) {

@@ -10,6 +10,7 @@
 #include "tenon/layer/normalization.hpp"
 #include "tenon/layer/recomputable.hpp"
 #include "tenon/layer/residual.hpp"
+#include "tenon/layer/rotary_positions.hpp"
 
 // The decoder, as compositions of layers. `Placed` says where things live (placements.hpp): what is
 // cut where, and the moves into and out of a block's products.

@@ -83,14 +83,15 @@ class decoder_model {
     }
   };
 
-  /// Builds the layers of this rank's stage, in so many chunks; their parameters have no values
-  /// before a `parameter_store` initialises them. Errors: bad_request for a shape that cannot be
-  /// built, or fewer layers than chunks of all stages.
+  /// Collective over the stage. Builds the layers of this rank's stage, in so many chunks; their
+  /// parameters have no values before a `parameter_store` initialises them. Errors: bad_request for
+  /// a shape that cannot be built, or fewer layers than chunks of all stages.
   ///
   /// Block i lives on the mesh of `block_groups[i]`, where that is given: another mesh of the ranks
   /// of its stage, which must outlive the model. Where meshes meet, the stream is brought over.
   decoder_model(ranks<mesh_type>& group, const decoder_shape& model, std::uint64_t seed,
-                int chunks = 1, std::vector<ranks<mesh_type>*> block_groups = {})
+                const context_plan& context = {}, int chunks = 1,
+                std::vector<ranks<mesh_type>*> block_groups = {})
       : group_(&group), shape_(completed(model)), block_groups_(std::move(block_groups)) {
     check(shape_);
     block_groups_.resize(static_cast<std::size_t>(shape_.layers), nullptr);
@@ -99,6 +100,11 @@ class decoder_model {
           other == nullptr || shape_.dropout == 0,
           "dropout is a function of a sequence's place in the batch, and blocks on other meshes "
           "do not know it; set dropout to 0, or give all blocks one mesh");
+      require(
+          other == nullptr || other->grid().template extent<axis::context>() ==
+                                  group.grid().template extent<axis::context>(),
+          "blocks on meshes of different context extents have their tokens in different orders; "
+          "give all of them one context extent");
     }
     const int virtual_stages = group.stages() * chunks;
     require(shape_.layers >= virtual_stages, "--layers ", shape_.layers, " cannot be cut into ",
@@ -108,6 +114,7 @@ class decoder_model {
     state_->dropout = shape_.dropout;
     sizes_->set<batch>(1)
         .template set<sequence>(shape_.sequence)
+        .template set<positions>(shape_.sequence)
         .template set<hidden>(shape_.hidden)
         .template set<heads>(shape_.heads)
         .template set<kv_heads>(shape_.kv_heads)
@@ -118,6 +125,7 @@ class decoder_model {
         .template set_use<kv_heads>([all = shape_.heads, kv = shape_.kv_heads](int parts) {
           return detail::used_kv_heads(all, kv, parts);
         });
+    sizes_->context = context;
     // Source: T. Nguyen, J. Salazar, Transformers without tears, 2019 (small initial values).
     sizes_->deviation = std::sqrt(2.0 / (5.0 * static_cast<double>(shape_.hidden)));
     sizes_->branch_deviation =
@@ -174,6 +182,12 @@ class decoder_model {
     if (chunk.first != nullptr) f(*chunk.first);
     for (const auto& block : chunk.blocks) f(*block);
     if (chunk.last != nullptr) f(*chunk.last);
+  }
+
+  /// In which order the tokens of a sequence lie on the ranks, and which of them lie here.
+  token_order order() const { return order_on(group_->grid(), shape_.sequence, sizes_->context); }
+  region tokens_here() const {
+    return order().piece(group_->grid().template coordinate<axis::context>());
   }
 
   /// The sizes that a microbatch of `sequences` sequences over all ranks has.

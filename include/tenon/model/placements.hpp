@@ -22,23 +22,24 @@ using split_sequence = sharded<sequence>;
 }  // namespace stream_state
 
 /// The mesh of one stage of a decoder.
-using decoder_mesh = mesh<axis::data, axis::expert, axis::tensor>;
+using decoder_mesh = mesh<axis::data, axis::expert, axis::context, axis::tensor>;
 
 /// The mesh of one stage, of a strategy that `laid_out` has filled in, seen from `rank` of all
 /// ranks.
 constexpr decoder_mesh mesh_of(const run_strategy& run, int rank) {
-  return decoder_mesh({run.data, run.expert, run.tensor},
-                      rank % (run.data * run.expert * run.tensor));
+  return decoder_mesh({run.data, run.expert, run.context, run.tensor},
+                      rank % (run.data * run.expert * run.context * run.tensor));
 }
 
 /// Which axes carry which dims of a decoder: the one place where its parallelism is written down.
 /// To spread a decoder in another way, write another struct with these members.
 ///
-///   everywhere       batch on data and expert
+///   everywhere       batch on data and expert, sequence on context
 ///   between blocks   on tensor invariant, or the sequence once more
 ///   inside blocks    heads, kv_heads, ffn and vocabulary on tensor
 ///
-/// To what experts do not own, `expert` is one more data axis. The pipeline is no dim: its stages
+/// Attention exchanges what contexts must see of one another (see `causal_attention`). To what
+/// experts do not own, `expert` is one more data axis. The pipeline is no dim: its stages
 /// have such a mesh each.
 template <class StreamState>
 struct decoder_placements {
@@ -53,7 +54,7 @@ struct decoder_placements {
 
   template <class OnTensor>
   using with_tensor = placement<on<axis::data, sharded<batch>>, on<axis::expert, sharded<batch>>,
-                                on<axis::tensor, OnTensor>>;
+                                on<axis::context, sharded<sequence>>, on<axis::tensor, OnTensor>>;
   using stream = with_tensor<StreamState>;
   /// Tokens and targets are the same on all ranks of the tensor axis.
   using tokens = constant<with_tensor<invariant>>;

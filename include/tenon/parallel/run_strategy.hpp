@@ -13,6 +13,7 @@
 #include "tenon/layer/context.hpp"
 #include "tenon/parallel/schedule/choice.hpp"
 #include "tenon/parallel/shards.hpp"
+#include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0 {
 
@@ -32,6 +33,10 @@ struct run_strategy {
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
   int chunks = 1;  ///< pieces of layers on each stage
   tenon::recompute recompute = tenon::recompute::none;
+  int context = 1;         ///< ranks on the context axis, which share each sequence
+  int heads_parallel = 1;  ///< of these, how many next to one another exchange heads
+  int ring_window = 0;     ///< members of an inner ring of attention; 0: one ring of all
+  token_order_kind order = token_order_kind::zigzag;  ///< of the tokens on the context axis
 
   friend constexpr bool operator==(const run_strategy&, const run_strategy&) noexcept = default;
 };
@@ -43,9 +48,27 @@ struct named_extent {
   std::string_view flag;
   int extent;
 };
-constexpr std::array<named_extent, 3> closed_extents(const run_strategy& run) noexcept {
-  return {
-      {{"--pipeline", run.pipeline}, {"--expert-parallel", run.expert}, {"--tensor", run.tensor}}};
+constexpr std::array<named_extent, 4> closed_extents(const run_strategy& run) noexcept {
+  return {{{"--pipeline", run.pipeline},
+           {"--expert-parallel", run.expert},
+           {"--context", run.context},
+           {"--tensor", run.tensor}}};
+}
+
+// The two extents of attention over contexts must divide what they divide.
+constexpr void check_context(const run_strategy& run) {
+  if (run.heads_parallel < 1 || run.context % run.heads_parallel != 0) {
+    require(false, "--heads-parallel ", run.heads_parallel, " does not divide --context ",
+            run.context, "; that many ranks of the context axis exchange heads; type ",
+            "--heads-parallel ", std::gcd(run.context, run.heads_parallel));
+  }
+  const int members = run.context / run.heads_parallel;
+  if (run.ring_window < 0 || (run.ring_window > 0 && members % run.ring_window != 0)) {
+    require(false, "--ring-window ", run.ring_window, " does not divide the ring of ", members,
+            members == 1 ? " rank" : " ranks", " (--context ", run.context, " over ",
+            "--heads-parallel ", run.heads_parallel, "); type --ring-window ",
+            run.ring_window < 0 ? members : std::gcd(members, run.ring_window));
+  }
 }
 
 }  // namespace detail
@@ -87,6 +110,7 @@ constexpr run_strategy laid_out(run_strategy run, int ranks) {
             " has an extent that is not positive; every extent is at least 1; type --data 1 "
             "--tensor 1");
   }
+  detail::check_context(run);
   if (ranks < 1) require(false, "a run has ", ranks, " ranks; it has at least 1");
   const std::int64_t needed = ranks_needed(run);
   const bool open = run.data == 0;
@@ -94,7 +118,7 @@ constexpr run_strategy laid_out(run_strategy run, int ranks) {
     // Each closed extent in turn as large as the ranks that are left allow.
     run_strategy fits = run;
     int left = ranks;
-    for (int* extent : {&fits.tensor, &fits.expert, &fits.pipeline}) {
+    for (int* extent : {&fits.tensor, &fits.context, &fits.expert, &fits.pipeline}) {
       *extent = std::gcd(*extent, left);
       left /= *extent;
     }
@@ -103,7 +127,10 @@ constexpr run_strategy laid_out(run_strategy run, int ranks) {
     require(false, "the strategy ", extents_text(run), " needs ", open ? "a multiple of " : "",
             needed, " ranks, and this run has ", ranks,
             "; the product of all extents is the number of ranks; start it with mpirun -n ", needed,
-            ", or type ", extents_text(fits));
+            ", or type ", extents_text(fits),
+            fits.context != run.context && (run.heads_parallel > 1 || run.ring_window > 0)
+                ? " and neither --heads-parallel nor --ring-window"
+                : "");
   }
   if (open) run.data = static_cast<int>(ranks / needed);
   if (run.data_shard < 0 || (run.data_shard > 0 && run.data % run.data_shard != 0)) {

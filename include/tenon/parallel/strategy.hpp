@@ -17,6 +17,12 @@ struct data {
     static_assert(Given <= 1, "strategy: two data policies were given; keep one");
   }
 };
+struct context {
+  template <int Given>
+  static constexpr void keep_one() {
+    static_assert(Given <= 1, "strategy: two context policies were given; keep one");
+  }
+};
 struct tensor {
   template <int Given>
   static constexpr void keep_one() {
@@ -117,6 +123,75 @@ struct tensor_parallel {
     run.tensor = Extent;
     run.split_sequence = false;
     (Options::set(run), ...);
+  }
+};
+
+/// How attention exchanges what ranks of the context axis must see of one another: options of
+/// `context_parallel`. See `causal_attention`.
+namespace exchange {
+
+/// Keys and values go round all ranks.
+struct ring {
+  template <int Extent>
+  static constexpr void set(run_strategy& run) noexcept {
+    run.heads_parallel = 1;
+  }
+};
+/// All ranks exchange tokens for heads.
+struct ulysses {
+  template <int Extent>
+  static constexpr void set(run_strategy& run) noexcept {
+    run.heads_parallel = Extent;
+  }
+};
+/// `HeadsParallel` ranks next to one another exchange heads; the ring is of the rest.
+template <int HeadsParallel>
+struct grid {
+  static_assert(HeadsParallel >= 1, "exchange::grid: the extent is not positive; give 1 or more");
+  template <int Extent>
+  static constexpr void set(run_strategy& run) noexcept {
+    static_assert(Extent % HeadsParallel == 0,
+                  "exchange::grid: its extent does not divide that of the context axis");
+    run.heads_parallel = HeadsParallel;
+  }
+};
+
+}  // namespace exchange
+
+/// Option of `context_parallel`: members of an inner ring.
+template <int Members>
+struct ring_window {
+  static_assert(Members >= 1, "ring_window: the number is not positive; give 1 or more");
+  template <int Extent>
+  static constexpr void set(run_strategy& run) noexcept {
+    run.ring_window = Members;
+  }
+};
+
+/// Option of `context_parallel`: the order of the tokens.
+template <token_order_kind Order>
+struct tokens_in {
+  template <int Extent>
+  static constexpr void set(run_strategy& run) noexcept {
+    run.order = Order;
+  }
+};
+
+/// Context parallel over `Extent` ranks; a ring in zigzag order unless options say otherwise.
+/// Source: D. Gu and others, LoongTrain, 2024.
+template <int Extent, class... Options>
+struct context_parallel {
+  static_assert(Extent >= 1, "context_parallel: the extent is not positive; give 1 or more ranks");
+  static_assert((requires(run_strategy & run) { Options::template set<Extent>(run); } && ...),
+                "context_parallel: this option is not known; those there are are exchange::ring, "
+                "exchange::ulysses, exchange::grid, ring_window and tokens_in");
+  using kind = policy_kind::context;
+  static constexpr void set(run_strategy& run) noexcept {
+    run.context = Extent;
+    run.heads_parallel = 1;
+    run.ring_window = 0;
+    run.order = token_order_kind::zigzag;
+    (Options::template set<Extent>(run), ...);
   }
 };
 

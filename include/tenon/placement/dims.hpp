@@ -20,6 +20,10 @@ struct batch {
 struct sequence {
   static constexpr std::string_view name = "sequence";
 };
+/// The places of a text: rows of a table that all sequences look up by position.
+struct positions {
+  static constexpr std::string_view name = "positions";
+};
 struct hidden {
   static constexpr std::string_view name = "hidden";
 };

@@ -25,6 +25,13 @@ constexpr region intersection(region a, region b) noexcept {
   return {begin, std::max<std::int64_t>(0, std::min(a.end(), b.end()) - begin)};
 }
 
+/// The balanced piece `part` of `extent` indices: the first extent % parts pieces hold one more.
+constexpr region balanced_region(std::int64_t extent, int parts, int part) noexcept {
+  const std::int64_t each = extent / parts;
+  const std::int64_t more = extent % parts;
+  return {part * each + std::min<std::int64_t>(part, more), each + (part < more ? 1 : 0)};
+}
+
 /// How a dim of `extent` indices is divided over the `parts` ranks of an axis. Balanced unless said
 /// otherwise: the first extent % parts ranks hold one index more, and ranks may hold none. Other
 /// partitions carry their regions; where regions overlap, the tensor is `spread`.
@@ -87,9 +94,7 @@ class partition {
 
   constexpr region of(int part) const noexcept {
     if (!regions_.empty()) return regions_[static_cast<std::size_t>(part)];
-    const std::int64_t each = extent_ / parts_;
-    const std::int64_t more = extent_ % parts_;
-    return {part * each + std::min<std::int64_t>(part, more), each + (part < more ? 1 : 0)};
+    return balanced_region(extent_, parts_, part);
   }
 
   /// True when every index belongs to exactly one part and the parts are in order.

@@ -111,6 +111,8 @@ class tensor {
 
   bool only_holder() const noexcept { return memory_.use_count() == 1; }
   bool holds_memory() const noexcept { return memory_ != nullptr; }
+  /// What keeps the values.
+  const std::shared_ptr<void>& memory() const noexcept { return memory_; }
 
   tensor clone() const {
     tensor fresh(*ranks_, where_);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/communicate/broadcast.hpp"
 #include "tenon/communicate/point_to_point.hpp"
 #include "tenon/model/decoder_model.hpp"
 #include "tenon/parallel/parameter_store.hpp"
@@ -38,6 +39,7 @@ class stage_runner {
     typename Model::targets_type targets;
     std::int64_t begin = 0;      ///< place of this rank's first sequence in the step's batch
     std::int64_t sequences = 0;  ///< over all ranks that share the batch
+    std::shared_ptr<const packed_documents> documents = {};
   };
 
   /// Throws bad_request when the schedule is not sound.
@@ -59,6 +61,7 @@ class stage_runner {
       microbatch_type& microbatch = all[static_cast<std::size_t>(entry.microbatch)];
       stream in = input_of(entry, microbatch);
       model_->state().batch_begin = microbatch.begin;
+      model_->state().documents = microbatch.documents;
       switch (entry.pass) {
         case pass_kind::forward: {
           const bool kept = i + 1 < mine.size() && follows(entry, mine[i + 1]);
@@ -119,8 +122,8 @@ class stage_runner {
   /// How often a step runs each unit backward.
   std::int64_t backwards() const noexcept { return table_.sizes.microbatches; }
 
-  /// Forward of one sequence through all stages, for choosing the next token; see
-  /// `any_last_layer::logits_at`. Collective.
+  /// The logits behind `position` of one sequence, for choosing the next token: whole, on the ranks
+  /// of the last stage that have the sequence. Collective over all stages.
   void next_logits(typename Model::tokens_type tokens, std::int64_t position,
                    std::span<float> logits) {
     auto& line = model_->group().pipeline();
@@ -144,7 +147,7 @@ class stage_runner {
         next([&] { x = block->forward(std::move(x)).first; });
       }
       if (chunk.last != nullptr) {
-        next([&] { chunk.last->logits_at(std::move(x), position, logits); });
+        next([&] { logits_at(*chunk.last, std::move(x), position, logits); });
       } else if (line.size() > 1) {
         communicate::send(line, std::as_const(x).values(), (line.rank() + 1) % line.size());
       }
@@ -152,6 +155,19 @@ class stage_runner {
   }
 
  private:
+  // The rank of the context axis that has the position tells the others.
+  template <class Last>
+  void logits_at(Last& last, stream x, std::int64_t position, std::span<float> logits) {
+    const token_order order = model_->order();
+    const std::int64_t stored = order.stored_of(position);
+    int owner = 0;
+    while (stored >= order.piece(owner).end()) ++owner;
+    auto& line = model_->group().template on<axis::context>();
+    last.logits_at(std::move(x), owner == line.rank() ? stored - model_->tokens_here().begin : -1,
+                   logits);
+    communicate::broadcast(line, logits, owner, {.tensor = "logits"});
+  }
+
   using key = std::pair<std::int32_t, std::int32_t>;  // microbatch, chunk
   using saved_list = std::vector<std::unique_ptr<any_saved>>;
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,6 +35,11 @@ struct trainer_settings {
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
   int chunks = 1;  ///< pieces of layers on each stage
   tenon::recompute recompute = tenon::recompute::none;
+  context_plan context{};  ///< how attention works over the context axis
+  /// A document ends with this token, and tokens see no other document than theirs; below 0: a
+  /// sequence is one document. The target of a document's last token is the first of the next one,
+  /// as the text has it, and counts like the others.
+  std::int32_t document_separator = -1;
 };
 
 /// What one step came to; the same on every rank, but for the seconds.
@@ -76,7 +82,8 @@ class trainer {
         settings_(settings),
         division_(settings.batch, settings.microbatch, group.grid().template extent<axis::data>(),
                   group.grid().template extent<axis::expert>()),
-        model_(group, shape, settings.seed, settings.chunks, std::move(block_groups)),
+        model_(group, shape, settings.seed, settings.context, settings.chunks,
+               std::move(block_groups)),
         store_(model_.units(), group.ledger(), settings.shards),
         tied_(group.pipeline(), tied_of(store_, model_.tied_name())),
         runner_(model_, store_,
@@ -185,17 +192,20 @@ class trainer {
     return prices;
   }
 
-  /// Collective: continues `tokens` by one token, chosen by `choose` from the logits (on data rank
-  /// 0, alike on its ranks of the tensor axis) and told to all.
+  /// Collective: continues `tokens` by one token, chosen by `choose` from the logits (on the first
+  /// of the ranks that share tokens, alike on its ranks of the tensor axis) and told to all.
   template <class Choose>
   std::int32_t next_token(std::span<const std::int32_t> tokens, Choose&& choose) {
     const auto length = model_.shape().sequence;
     const auto size = static_cast<std::int64_t>(tokens.size());
     const auto used = tokens.last(static_cast<std::size_t>(std::min(size, length)));
     auto input = model_.empty_tokens(1).first;
-    std::fill(input.values().begin(), input.values().end(), 0);
-    if (!input.values().empty()) std::copy(used.begin(), used.end(), input.values().begin());
+    buffer<std::int32_t> whole(input.template extent<batch>() * length);
+    whole.fill_with_zeros();
+    if (whole.size() > 0) std::copy(used.begin(), used.end(), whole.data());
+    pick(whole, input);
     model_.state().training = false;
+    model_.state().documents = documents_of(whole);
     std::vector<float> logits(static_cast<std::size_t>(model_.shape().vocabulary));
     runner_.next_logits(std::move(input), static_cast<std::int64_t>(used.size()) - 1, logits);
     std::int32_t chosen = 0;
@@ -244,8 +254,30 @@ class trainer {
     const std::int64_t sequences = sequences_in(microbatch);
     auto [tokens, targets] = model_.empty_tokens(sequences);
     const region places = division_.microbatch_of(sharing_rank(), microbatch);
-    if (!shapes_only::active()) source(step_, places, tokens.values(), targets.values());
-    return {std::move(tokens), std::move(targets), places.begin, sequences};
+    // The source knows whole sequences; this rank has some of their tokens.
+    const std::int64_t all = places.size * model_.shape().sequence;
+    buffer<std::int32_t> whole_tokens(all);
+    buffer<std::int32_t> whole_targets(all);
+    if (!shapes_only::active()) source(step_, places, whole_tokens.span(), whole_targets.span());
+    pick(whole_tokens, tokens);
+    pick(whole_targets, targets);
+    return {std::move(tokens), std::move(targets), places.begin, sequences,
+            documents_of(whole_tokens)};
+  }
+  // The tokens of whole sequences that lie here.
+  template <class T>
+  void pick(const buffer<std::int32_t>& whole, T& here) const {
+    if (shapes_only::active()) return;
+    const position_runs runs = model_.order().runs_of(model_.tokens_here());
+    const std::int64_t rows = here.template extent<sequence>();
+    for (std::int64_t i = 0; i < here.elements(); ++i) {
+      here.data()[i] = whole[i / rows * model_.shape().sequence + runs.at(i % rows)];
+    }
+  }
+  std::shared_ptr<const packed_documents> documents_of(const buffer<std::int32_t>& whole) const {
+    if (settings_.document_separator < 0) return nullptr;
+    return std::make_shared<const packed_documents>(packed_documents::separated_by(
+        settings_.document_separator, model_.shape().sequence, whole));
   }
   int sharing_rank() const {
     const auto& grid = group_->grid();

@@ -14,6 +14,7 @@
 #include "tenon/kernel/product_log.hpp"
 #include "tenon/kernel/rows/row_blocks.hpp"
 #include "tenon/kernel/rows/softmax.hpp"
+#include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0::kernel {
 
@@ -36,7 +37,7 @@ struct attention_dropout {
 };
 
 /// What attention needs to know beside its matrices. Query row i of a sequence stands at position
-/// q_offset + i, key row j at k_offset + j; offsets may be negative.
+/// q_positions.at(i), key row j at k_positions.at(j); positions may be negative.
 struct attention_shape {
   std::int64_t batch = 0;
   std::int64_t q_length = 0;
@@ -47,16 +48,28 @@ struct attention_shape {
   double scale = 1;           ///< of the scores, mostly 1 / sqrt(width)
   /// For each q head here the kv head here that it reads; [heads].
   std::span<const int> kv_of_head{};
-  std::int64_t q_offset = 0;
-  std::int64_t k_offset = 0;
+  position_runs q_positions{};
+  position_runs k_positions{};
   bool causal = true;  ///< a query sees the keys at its own position and before
   attention_dropout dropout{};
+  /// Where the document of each position begins: a query sees no key before it. [batch,
+  /// positions], falling nowhere within a sequence; empty: each sequence is one document. Only
+  /// with `causal`.
+  std::span<const std::int32_t> document_begins{};
+  std::int64_t positions = 0;  ///< of a whole sequence, in `document_begins`
 
-  /// How many of `count` keys from row `first` on the query row i sees: they are the first ones.
-  constexpr std::int64_t seen(std::int64_t i, std::int64_t first,
-                              std::int64_t count) const noexcept {
-    if (!causal) return count;
-    return std::clamp<std::int64_t>(q_offset + i - k_offset - first + 1, 0, count);
+  /// Which of `count` keys from row `first` on, of one run of positions, the query row i of
+  /// sequence b sees: they are neighbours.
+  constexpr region seen(std::int64_t b, std::int64_t i, std::int64_t first,
+                        std::int64_t count) const noexcept {
+    if (!causal) return {0, count};
+    const std::int64_t place = q_positions.at(i);
+    const std::int64_t start = k_positions.at(first);
+    const std::int64_t end = std::clamp<std::int64_t>(place - start + 1, 0, count);
+    if (document_begins.empty()) return {0, end};
+    const std::int64_t document = document_begins[static_cast<std::size_t>(b * positions + place)];
+    const std::int64_t begin = std::clamp<std::int64_t>(document - start, 0, end);
+    return {begin, end - begin};
   }
 };
 
@@ -125,18 +138,80 @@ void multiply_tiles(orientation a_form, orientation b_form, std::int64_t m, std:
                c_stride);
 }
 
-/// Calls f(q_begin, q_count, k_begin, k_count) for the tiles of one head in which a query sees a
-/// key, in the order in which they are worked on.
+/// The tiles of the rows of a sequence: each lies in one run of positions.
+class row_tiles {
+ public:
+  row_tiles(const position_runs& runs, std::int64_t length, std::int64_t rows) noexcept
+      : first_(runs.in_first(length)), length_(length), rows_(rows) {}
+  std::int64_t count() const noexcept {
+    return in_first() + (length_ - first_ + rows_ - 1) / rows_;
+  }
+  region of(std::int64_t tile) const noexcept {
+    const bool second = tile >= in_first();
+    const std::int64_t begin = second ? first_ + (tile - in_first()) * rows_ : tile * rows_;
+    return {begin, std::min(rows_, (second ? length_ : first_) - begin)};
+  }
+
+ private:
+  std::int64_t in_first() const noexcept { return (first_ + rows_ - 1) / rows_; }
+  std::int64_t first_;
+  std::int64_t length_;
+  std::int64_t rows_;
+};
+
+inline row_tiles query_tiles(const attention_shape& shape) noexcept {
+  return {shape.q_positions, shape.q_length, attention_tuning::q_rows};
+}
+
+/// Calls f(k_begin, k_count) for the tiles of keys in which a row of the tile `q` of sequence b
+/// sees one, in the order in which they are worked on.
 template <class F>
-void for_each_attention_tile(const attention_shape& shape, std::int64_t q_begin, std::int64_t q_end,
-                             F&& f) {
-  for (std::int64_t i = q_begin; i < q_end; i += attention_tuning::q_rows) {
-    const std::int64_t rows = std::min(attention_tuning::q_rows, q_end - i);
-    for (std::int64_t j = 0; j < shape.k_length; j += attention_tuning::k_rows) {
-      const std::int64_t keys =
-          shape.seen(i + rows - 1, j, std::min(attention_tuning::k_rows, shape.k_length - j));
-      if (keys == 0) break;
-      f(i, rows, j, keys);
+void for_each_key_tile(const attention_shape& shape, std::int64_t b, region q, F&& f) {
+  const row_tiles tiles(shape.k_positions, shape.k_length, attention_tuning::k_rows);
+  for (std::int64_t t = 0; t < tiles.count(); ++t) {
+    const region keys = tiles.of(t);
+    // The last row sees the most of the end, the first row the most of the beginning.
+    const std::int64_t end = shape.seen(b, q.end() - 1, keys.begin, keys.size).end();
+    if (end == 0) continue;
+    if (!shape.document_begins.empty()) {
+      const std::int64_t begin = shape.document_begins[static_cast<std::size_t>(
+          b * shape.positions + shape.q_positions.at(q.begin))];
+      if (begin >= shape.k_positions.at(keys.begin) + end) continue;
+    }
+    f(keys.begin, end);
+  }
+}
+
+/// The pairs of a query and a key that it sees, over all sequences and heads.
+inline std::int64_t pairs_seen(const attention_shape& shape) noexcept {
+  const row_tiles keys(shape.k_positions, shape.k_length, shape.k_length + 1);
+  std::int64_t pairs = 0;
+  const bool alike = shape.document_begins.empty();
+  for (std::int64_t b = 0; b < (alike ? std::min<std::int64_t>(shape.batch, 1) : shape.batch);
+       ++b) {
+    for (std::int64_t i = 0; i < shape.q_length; ++i) {
+      for (std::int64_t run = 0; run < keys.count(); ++run) {
+        pairs += shape.seen(b, i, keys.of(run).begin, keys.of(run).size).size;
+      }
+    }
+  }
+  return pairs * shape.heads * (alike ? shape.batch : 1);
+}
+
+/// Calls note(tile of queries, k_begin, k_count, first, times) for the tiles of all heads; those of
+/// sequences with the same tiles are one, `times` over.
+template <class F>
+void for_each_tile_of_all(const attention_shape& shape, F&& note) {
+  const bool alike = shape.document_begins.empty();
+  const row_tiles queries = query_tiles(shape);
+  for (std::int64_t b = 0; b < (alike ? std::min<std::int64_t>(shape.batch, 1) : shape.batch);
+       ++b) {
+    for (std::int64_t t = 0; t < queries.count(); ++t) {
+      bool first = true;
+      for_each_key_tile(shape, b, queries.of(t), [&](std::int64_t j, std::int64_t keys) {
+        note(queries.of(t), j, keys, first, shape.heads * (alike ? shape.batch : 1));
+        first = false;
+      });
     }
   }
 }
