@@ -98,6 +98,35 @@ BOOST_AUTO_TEST_CASE(shards_and_schedules_together) {
   }
 }
 
+// All of it on one mesh: every option with contexts, documents packed.
+BOOST_AUTO_TEST_CASE(everything_with_contexts) {
+  for (const block_form form : {block_form::gpt2, block_form::llama}) {
+    training_request request = request_of(form);
+    request.shape.sequence = 11;
+    request.document_separator = 3;
+    const training_outcome serial = run_training(request);
+    request.context = 2;
+    request.microbatch = 1;
+    for (const pipeline_schedule schedule : pipeline_schedules) {
+      request.schedule = schedule;
+      request.chunks = schedule == pipeline_schedule::interleaved ? 2 : 1;
+      request.pipeline = 2;
+      for (const shards stage : stages) {
+        const auto place = static_cast<int>(stage);
+        request.shards = {.stage = stage, .overlap = place % 2 == 0};
+        request.data = place % 2 == 0 ? 2 : 1;
+        request.tensor = place % 2 == 0 ? 1 : 2;
+        request.split_sequence = place == 1;
+        request.attention.heads_parallel = place < 2 ? 2 : 1;
+        request.recompute = place == 0   ? recompute::block
+                            : place == 3 ? recompute::attention
+                                         : recompute::none;
+        check(serial, request);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(recomputing_equals_keeping) {
   for (const block_form form : {block_form::gpt2, block_form::llama}) {
     training_request request = request_of(form);
