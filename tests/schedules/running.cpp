@@ -2,7 +2,8 @@
 // Larger schedules, and the check against a slow one that is written another way.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
+#include <cmath>
+#include <ctime>
 #include <map>
 #include <random>
 #include <set>
@@ -180,8 +181,8 @@ BOOST_AUTO_TEST_CASE(every_larger_schedule_is_as_documented) {
       for (std::int64_t chunks = 1; chunks <= most_chunks; ++chunks) {
         for (std::int64_t microbatches = 1; microbatches <= 40; ++microbatches) {
           const schedule_sizes sizes{stages, microbatches, chunks};
-          if (schedules::as_documented(schedule, sizes)) continue;
-          BOOST_ERROR(name_of(schedule) << " " << stages << " " << microbatches << " " << chunks);
+          BOOST_TEST(schedules::as_documented(schedule, sizes),
+                     name_of(schedule) << " " << stages << " " << microbatches << " " << chunks);
         }
       }
     }
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(the_check_finds_what_a_slow_one_finds) {
     const auto schedule = pipeline_schedules[below(4)];
     const auto chunks = schedule == pipeline_schedule::interleaved ? below(3) + 1 : 1;
     const schedule_sizes sizes{static_cast<std::int64_t>(below(4) + 1),
-                               static_cast<std::int64_t>(below(5) + 1),
+                               static_cast<std::int64_t>(below(8) + 1),
                                static_cast<std::int64_t>(chunks)};
     schedule_table table = make_schedule(schedule, sizes);
     for (std::size_t changes = below(4); changes > 0; --changes) {
@@ -264,13 +265,13 @@ BOOST_AUTO_TEST_CASE(the_check_finds_what_a_slow_one_finds) {
 }
 
 BOOST_AUTO_TEST_CASE(a_large_schedule_takes_well_under_a_second) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of this process: other load does not count
   const schedule_table table = make_schedule(pipeline_schedule::interleaved, {64, 4096, 4});
   const bool found = check_schedule(table, 1).found();
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  const double taken = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   BOOST_TEST(!found);
-  BOOST_TEST(taken.count() < 1);
-  BOOST_TEST_MESSAGE("generated and checked in " << taken.count() << " s");
+  BOOST_TEST(taken < 1);
+  BOOST_TEST_MESSAGE("generated and checked in " << taken << " s");
   BOOST_TEST(time_schedule(table).total == 3 * (4 * 4096 + 63));
 }
 
@@ -287,7 +288,7 @@ BOOST_AUTO_TEST_CASE(charts_show_the_schedule) {
              "rank 1 | .  F0 F1 .  B0 F2 B1 W0 B2 W1 W2\n"
              "rank 2 | .  .  F0 B0 F1 B1 F2 B2 W0 W1 W2\n");
   BOOST_TEST(chart(pipeline_schedule::interleaved, {2, 2, 2}) ==
-             "rank 0 | F0.0 F1.0 F0.1 F1.1 .    .    B0.1----- B1.1----- B0.0----- B1.0-----\n"
+             "rank 0 | F0.0 F1.0 F0.1 F1.1 .    .    B0.1----- .    B1.1----- B0.0----- B1.0-----\n"
              "rank 1 | .    F0.0 F1.0 F0.1 B0.1----- F1.1 B1.1----- B0.0----- B1.0----- .    .\n");
 }
 

@@ -143,6 +143,7 @@ constexpr schedule_fault fault_of_messages(const schedule_table& table, std::int
 /// such sends wait for each other: it needs 1 where P divides M, and at most 1 + G - P else (G: see
 /// make_schedule). A non-blocking send that is waited for only when it is done needs
 /// `any_open_sends` and no buffer of the transport's.
+/// Of several faults it tells one, the same whatever `open_sends`.
 constexpr schedule_fault check_schedule(const schedule_table& table,
                                         std::int64_t open_sends = any_open_sends) {
   if (!can_be_scheduled(table.sizes) ||
@@ -153,7 +154,7 @@ constexpr schedule_fault check_schedule(const schedule_table& table,
     if (const auto fault = detail::fault_of_rank(table, rank); fault.found()) return fault;
   }
   const auto fault = detail::fault_of_messages(table, open_sends);
-  if (fault.kind != schedule_fault_kind::blocked_send) return fault;
+  if (!fault.found() || open_sends == any_open_sends) return fault;
   const auto with_any = detail::fault_of_messages(table, any_open_sends);
   return with_any.found() ? with_any : fault;
 }
