@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "pretrain_decoder/run.hpp"
+#include "record.hpp"
 #include "tenon/communicate/simulated.hpp"
 #include "tenon/kernel/product_log.hpp"
 
@@ -59,18 +60,6 @@ class breaking_transport final : public transport {
   sabotage broken_;
 };
 
-// One rank's part of a parameter: a run of its piece.
-struct piece {
-  std::string name;
-  std::vector<std::int64_t> extents;
-  std::vector<region> regions;
-  std::int64_t begin = 0;
-  bool counted = false;
-  bool is_copy = false;
-  std::vector<double> values;
-};
-using pieces = std::vector<piece>;
-
 template <class Wide>
 pieces pieces_of(const std::vector<any_parameter<Wide>*>& parameters, bool gradients) {
   pieces all;
@@ -83,64 +72,6 @@ pieces pieces_of(const std::vector<any_parameter<Wide>*>& parameters, bool gradi
                    p->counted_here(),
                    p->is_copy(),
                    {values.begin(), values.end()}});
-  }
-  return all;
-}
-
-// Calls f(global index, local index) for the elements of a piece, row-major.
-template <class F>
-void for_each_element(const piece& p, F&& f) {
-  for (std::size_t local = 0; local < p.values.size(); ++local) {
-    auto rest = p.begin + static_cast<std::int64_t>(local);
-    std::int64_t global = 0;
-    std::int64_t stride = 1;
-    for (std::size_t d = p.extents.size(); d-- > 0;) {
-      global += (p.regions[d].begin + rest % p.regions[d].size) * stride;
-      rest /= p.regions[d].size;
-      stride *= p.extents[d];
-    }
-    f(static_cast<std::size_t>(global), local);
-  }
-}
-
-// Puts the counted pieces together: every element must be there once, and what other ranks hold of
-// it must be the same bits.
-global_tensors gathered(const std::vector<pieces>& of_ranks, const char* what,
-                        std::vector<std::string>& faults) {
-  // By name: each stage has its own.
-  std::map<std::string, std::vector<std::pair<std::size_t, const piece*>>> by_name;
-  for (std::size_t r = 0; r < of_ranks.size(); ++r) {
-    for (const piece& p : of_ranks[r]) {
-      by_name[p.name].emplace_back(r, &p);
-    }
-  }
-  global_tensors all;
-  for (const auto& [name, held] : by_name) {
-    std::int64_t elements = 1;
-    for (const std::int64_t extent : held.front().second->extents) elements *= extent;
-    std::vector<double> values(static_cast<std::size_t>(elements));
-    std::vector<int> owners(values.size(), 0);
-    for (const auto& [rank, p] : held) {
-      if (!p->counted) continue;
-      for_each_element(*p, [&](std::size_t global, std::size_t local) {
-        values[global] = p->values[local];
-        ++owners[global];
-      });
-    }
-    if (std::any_of(owners.begin(), owners.end(), [](int n) { return n != 1; })) {
-      faults.push_back(joined(what, " of ", name, ": an element is not owned once"));
-    }
-    for (const auto& [rank, p] : held) {
-      if (p->is_copy) continue;
-      bool equal = true;
-      for_each_element(*p, [&](std::size_t global, std::size_t local) {
-        equal = equal && std::memcmp(&values[global], &p->values[local], sizeof(double)) == 0;
-      });
-      if (!equal) {
-        faults.push_back(joined(what, " of ", name, ": rank ", rank, " holds other bits"));
-      }
-    }
-    all.push_back({name, std::move(values)});
   }
   return all;
 }
@@ -265,17 +196,6 @@ std::int64_t copied_bytes(ranks<grid>& group) {
   return sum;
 }
 
-struct rank_record {
-  pieces initial, gradients, weights;
-  std::vector<double> losses, norms;
-  std::vector<std::string> faults;
-  std::int64_t parameters = 0;
-  std::int64_t owned = 0;
-  std::int64_t state_bytes = 0;
-  double operations = 0;
-  std::map<std::string, std::int64_t> traffic;
-};
-
 // The ranks on the meshes that blocks live on, where those are others than the run's.
 struct other_meshes {
   std::vector<std::unique_ptr<ranks<grid>>> held;
@@ -311,6 +231,7 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
     auto group = ranks<grid>::absent(mesh, options, r.pipeline, rank / mesh.size());
     const other_meshes others(group, r);
     trainer_type planned(group, r.shape, settings_of(r), others.of_blocks);
+    record.costs.predicted_state = memory_meter::of_this_rank().live();
     planned.step(source);
     predicted_peak = memory_meter::of_this_rank().peak();
   }
@@ -323,6 +244,7 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   trainer_type run(group, r.shape, settings_of(r), others.of_blocks);
   const auto& parameters = run.parameters();
   record.state_bytes = meter.live() - before;
+  record.costs.counted_state = record.state_bytes;
   for (const auto* p : parameters) {
     record.parameters += p->global_elements();
     record.owned += p->owned_elements();
@@ -349,6 +271,17 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   }
   record.weights = pieces_of(parameters, false);
   compare_traffic(predicted, group, copied() - copied_before, r.steps, record.faults);
+  for (const auto& [axis, bytes] : predicted.bytes_by_axis()) {
+    record.costs.predicted_bytes += bytes;
+  }
+  for (const auto& [row, bytes] : record.traffic) record.costs.counted_bytes += bytes;
+  record.costs.predicted_memory = predicted_peak;
+  record.costs.counted_memory = meter.peak() - before;
+  if (record.costs.counted_state != record.costs.predicted_state) {
+    record.faults.push_back(joined("rank ", rank, ": ", record.costs.predicted_state,
+                                   " bytes of state predicted, ", record.costs.counted_state,
+                                   " held"));
+  }
   if (meter.peak() - before != predicted_peak) {
     record.faults.push_back(joined("rank ", rank, ": ", predicted_peak,
                                    " bytes of memory predicted, ", meter.peak() - before,
@@ -363,16 +296,6 @@ rank_record run_rank_of(std::unique_ptr<transport> world, const training_request
                           : run_rank<E, stream_state::whole>(std::move(world), r);
 }
 
-double largest(const std::vector<double>& values) {
-  double most = 0;
-  for (const double v : values) most = std::max(most, std::abs(v));
-  return most;
-}
-
-bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
-}
-
 }  // namespace
 
 std::int64_t documents_in(const training_request& r, std::int32_t separator,
@@ -380,163 +303,35 @@ std::int64_t documents_in(const training_request& r, std::int32_t separator,
   return static_cast<std::int64_t>(documents_of_step(r, separator, sequences, 0).size());
 }
 
+rank_record record_of_rank(std::unique_ptr<transport> world, const training_request& r) {
+  if (r.broken != sabotage::none) {
+    world = std::make_unique<breaking_transport>(std::move(world), r.broken);
+  }
+  switch (r.element) {
+    case element_kind::fp64:
+      return run_rank_of<fp64>(std::move(world), r);
+    case element_kind::fp32:
+      return run_rank_of<fp32>(std::move(world), r);
+    default:
+      return run_rank_of<bf16>(std::move(world), r);
+  }
+}
+
 training_outcome run_training(const training_request& r) {
-  const int size = r.pipeline * r.data * r.expert * r.context * r.tensor;
+  const int size = ranks_of(r);
   std::vector<rank_record> records(static_cast<std::size_t>(size));
   simulate(
       size,
       [&](std::unique_ptr<transport> world) {
-        if (r.broken != sabotage::none) {
-          world = std::make_unique<breaking_transport>(std::move(world), r.broken);
-        }
-        rank_record& mine = records[static_cast<std::size_t>(world->rank())];
-        switch (r.element) {
-          case element_kind::fp64:
-            mine = run_rank_of<fp64>(std::move(world), r);
-            break;
-          case element_kind::fp32:
-            mine = run_rank_of<fp32>(std::move(world), r);
-            break;
-          default:
-            mine = run_rank_of<bf16>(std::move(world), r);
-        }
+        const auto rank = static_cast<std::size_t>(world->rank());
+        records[rank] = record_of_rank(std::move(world), r);
       },
       r.options);
-
-  training_outcome outcome;
-  const auto all = [&](pieces rank_record::*member) {
-    std::vector<pieces> of_ranks;
-    for (auto& record : records) of_ranks.push_back(std::move(record.*member));
-    return of_ranks;
-  };
-  outcome.initial = gathered(all(&rank_record::initial), "initial weights", outcome.faults);
-  outcome.gradients = gathered(all(&rank_record::gradients), "gradients", outcome.faults);
-  outcome.weights = gathered(all(&rank_record::weights), "weights", outcome.faults);
-  outcome.losses = records[0].losses;
-  outcome.norms = records[0].norms;
-  outcome.parameters = records[0].parameters;
-  outcome.owned = records[0].owned;
-  outcome.state_bytes = records[0].state_bytes;
-  outcome.operations = records[0].operations;
-  outcome.traffic = records[0].traffic;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const rank_record& record = records[i];
-    outcome.faults.insert(outcome.faults.end(), record.faults.begin(), record.faults.end());
-    if (!same_bits(record.losses, outcome.losses) || !same_bits(record.norms, outcome.norms)) {
-      outcome.faults.push_back(joined("rank ", i, " has other losses or norms than rank 0"));
-    }
-  }
-  return outcome;
+  return outcome_of(std::move(records));
 }
 
-double difference(const global_values& a, const global_values& b, double floor) {
-  constexpr double infinite = std::numeric_limits<double>::infinity();
-  if (a.name != b.name || a.values.size() != b.values.size()) return infinite;
-  const double scale = std::max(largest(a.values), floor);
-  double most = 0;
-  for (std::size_t i = 0; i < a.values.size(); ++i) {
-    const double apart = std::abs(a.values[i] - b.values[i]);
-    if (!std::isfinite(apart)) return infinite;
-    if (apart > 0) most = std::max(most, apart / scale);
-  }
-  return most;
-}
-
-double difference(const global_tensors& a, const global_tensors& b, double floor) {
-  if (a.size() != b.size() || a.empty()) return std::numeric_limits<double>::infinity();
-  double most = 0;
-  for (std::size_t t = 0; t < a.size(); ++t) most = std::max(most, difference(a[t], b[t], floor));
-  return most;
-}
-
-global_tensors key_biases(const global_tensors& all, bool wanted) {
-  global_tensors some;
-  for (const auto& tensor : all) {
-    if (tensor.name.ends_with(".key.bias") == wanted) some.push_back(tensor);
-  }
-  return some;
-}
-
-std::string most_different(const global_tensors& a, const global_tensors& b, double floor) {
-  double most = 0;
-  std::string name;
-  for (std::size_t t = 0; t < std::min(a.size(), b.size()); ++t) {
-    const double here = difference(a[t], b[t], floor);
-    if (here > most) {
-      most = here;
-      name = a[t].name;
-    }
-  }
-  return name;
-}
-
-double difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = a.size() == b.size() && !a.empty() ? 0 : std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const double apart = std::abs(a[i] - b[i]);
-    if (!std::isfinite(apart)) return std::numeric_limits<double>::infinity();
-    if (apart > 0) most = std::max(most, apart / std::max(std::abs(a[i]), 1e-300));
-  }
-  return most;
-}
-
-double gradient_floor(const global_tensors& gradients) {
-  double most = 0;
-  for (const auto& tensor : gradients) most = std::max(most, largest(tensor.values));
-  return 1e-8 * most;
-}
-
-bool equal_bits(const global_tensors& a, const global_tensors& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t t = 0; t < a.size(); ++t) {
-    if (a[t].name != b[t].name || !same_bits(a[t].values, b[t].values)) return false;
-  }
-  return true;
-}
-
-differences compare(const training_outcome& a, const training_outcome& b) {
-  differences d;
-  d.initial_equal = equal_bits(a.initial, b.initial);
-  d.loss = difference(std::vector{a.losses.at(0)}, std::vector{b.losses.at(0)});
-  const double floor = gradient_floor(a.gradients);
-  const auto a_gradients = key_biases(a.gradients, false);
-  const auto b_gradients = key_biases(b.gradients, false);
-  d.gradients = difference(a_gradients, b_gradients, floor);
-  d.worst_gradient = most_different(a_gradients, b_gradients, floor);
-  const auto a_weights = key_biases(a.weights, false);
-  const auto b_weights = key_biases(b.weights, false);
-  d.weights = difference(a_weights, b_weights, 1e-3);
-  d.worst_weight = most_different(a_weights, b_weights, 1e-3);
-  const auto a_noise = key_biases(a.gradients, true);
-  const auto b_noise = key_biases(b.gradients, true);
-  if (!a_noise.empty()) {
-    d.noise = std::max(gradient_floor(a_noise), gradient_floor(b_noise)) / floor;
-    d.noisy_weights = difference(key_biases(a.weights, true), key_biases(b.weights, true), 1e-3);
-  }
-  d.losses = difference(a.losses, b.losses);
-  d.norms = difference(a.norms, b.norms);
-  return d;
-}
-
-std::string missed_bars(const differences& d) {
-  std::string missed;
-  const auto bar = [&](const char* what, double value, double limit,
-                       const std::string& worst = {}) {
-    if (value <= limit) return;
-    std::ostringstream text;
-    text << what << ' ' << worst << (worst.empty() ? "" : " ") << value << " over " << limit
-         << "; ";
-    missed += text.str();
-  };
-  if (!d.initial_equal) missed += "initial weights are not the same bits; ";
-  bar("loss of step 1", d.loss, 1e-12);
-  bar("gradients of step 1", d.gradients, 1e-10, d.worst_gradient);
-  bar("weights", d.weights, 1e-10, d.worst_weight);
-  bar("gradients of key biases", d.noise, 0x1p-53);
-  bar("key biases", d.noisy_weights, 1.2e-7);
-  bar("losses", d.losses, 1e-10);
-  bar("norms", d.norms, 1e-10);
-  return missed;
+int ranks_of(const training_request& r) {
+  return r.pipeline * r.data * r.expert * r.context * r.tensor;
 }
 
 std::string text_of(const training_request& r) {

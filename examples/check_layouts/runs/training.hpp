@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "tenon/base/element.hpp"
 #include "tenon/communicate/simulated/group.hpp"
 #include "tenon/communicate/sum_order.hpp"
+#include "tenon/communicate/transport.hpp"
 #include "tenon/layer/context.hpp"
 #include "tenon/layer/sizes.hpp"
 #include "tenon/model/shape.hpp"
@@ -70,6 +72,17 @@ struct global_values {
 };
 using global_tensors = std::vector<global_values>;
 
+/// What a run was predicted to send and to hold, and what it came to, on one rank or on the
+/// busiest.
+struct run_costs {
+  std::int64_t predicted_bytes = 0;  ///< sent in a step
+  std::int64_t counted_bytes = 0;
+  std::int64_t predicted_state = 0;  ///< held between steps: parameters, gradients, optimizer
+  std::int64_t counted_state = 0;
+  std::int64_t predicted_memory = 0;  ///< held at the most
+  std::int64_t counted_memory = 0;
+};
+
 struct training_outcome {
   global_tensors initial;
   global_tensors gradients;  ///< of step 1, reduced, not clipped
@@ -80,6 +93,7 @@ struct training_outcome {
   std::int64_t owned = 0;        ///< by rank 0
   std::int64_t state_bytes = 0;  ///< live on rank 0 between steps
   double operations = 0;         ///< of rank 0's products in a step
+  run_costs costs;               ///< each the largest of any rank
   /// Bytes that rank 0 sends in a step, by "axis, collective, phase".
   std::map<std::string, std::int64_t> traffic;
   std::vector<std::string> faults;  ///< predictions that failed, ranks that disagree
@@ -91,6 +105,9 @@ std::int64_t documents_in(const training_request& request, std::int32_t separato
 
 /// Runs it on as many simulated ranks as its extents need.
 training_outcome run_training(const training_request& request);
+struct rank_record;
+/// One rank's part of such a run, over a transport of as many ranks; see record.hpp. Collective.
+rank_record record_of_rank(std::unique_ptr<transport> world, const training_request& request);
 
 /// The largest of max |a - b| / max(max |a|, floor) over the tensors, and infinity where names,
 /// sizes or finiteness differ.
@@ -126,11 +143,15 @@ differences compare(const training_outcome& a, const training_outcome& b);
 /// after the last step. The gradients of key biases must be less than half a unit in the last place
 /// of the largest gradient. AdamW divides them by no less than its epsilon, 1e-8: after 5 steps
 /// that moves two runs 2 x 5 x (2^-53 / 1e-8) = 1.1e-7 rates apart at the most.
-std::string missed_bars(const differences& d);
+///
+/// `bar` stands for 1e-10 after step 1; it is larger for layouts whose sums are of another order.
+std::string missed_bars(const differences& d, double bar = 1e-10);
 
 /// "data 2, tensor 3, split sequence, gpt2, fp64", and how contexts are used when there are
 /// several.
 std::string text_of(const training_request& request);
+/// The number of ranks that it needs.
+int ranks_of(const training_request& request);
 
 /// A small decoder whose sizes do not divide: 4 heads, 2 kv heads, vocabulary 257.
 decoder_shape small_shape(block_form form);
