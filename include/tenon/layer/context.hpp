@@ -22,6 +22,10 @@ struct run_state {
   double dropout = 0;            ///< share of values dropped while training
   bool training = true;          ///< false: nothing is dropped
   std::int64_t batch_begin = 0;  ///< place of this rank's first sequence in the step's batch
+  double balance_scale = 0;      ///< what the balancing loss of one sequence counts in the gradient
+  /// The sum of the balancing losses whose gradient backward has made: of this rank's sequences, in
+  /// all layers with experts. Set to 0 by who reads it.
+  mutable double balance_sum = 0;
 };
 
 /// Parameters that several layers use, by name: a tied table is declared by the first layer that

@@ -13,14 +13,18 @@
 namespace tenon::inline v0 {
 
 /// What a program will send, from types and shapes alone: rows by axis, collective and phase, as
-/// the ledger counts them, for the rank that the mesh is seen from.
+/// the ledger counts them, for the rank that the mesh is seen from. What is sent to experts depends
+/// on the tokens: such rows are marked, and say what balanced routing would send and the most that
+/// any can.
 /// Thread-safety: a value.
 template <class Mesh>
 class prices_on {
  public:
   struct row {
     std::int64_t calls = 0;
-    std::int64_t bytes = 0;
+    std::int64_t bytes = 0;  ///< of a varying row: with balanced routing
+    std::int64_t most = 0;   ///< the most there can be; `bytes` of a row that does not vary
+    bool varies = false;     ///< the bytes depend on values, not on types and shapes alone
   };
   using key = std::tuple<std::string, std::string, std::string>;  // axis, collective, phase
 
@@ -35,6 +39,16 @@ class prices_on {
     row& r = rows_[key(axis, collective, phase)];
     r.calls += 1;
     r.bytes += bytes;
+    r.most += bytes;
+  }
+  /// One call whose bytes depend on values.
+  void add_varying(std::string_view axis, std::string_view collective, std::string_view phase,
+                   std::int64_t balanced, std::int64_t most) {
+    row& r = rows_[key(axis, collective, phase)];
+    r.calls += 1;
+    r.bytes += balanced;
+    r.most += most;
+    r.varies = true;
   }
 
   /// The transfers of a layer, with the extents of their dims from `sizes`.
@@ -53,6 +67,14 @@ class prices_on {
  private:
   template <class Transfer>
   void add_one(const dim_sizes& sizes, std::string_view phase) {
+    if constexpr (requires { Transfer::add_to(*this, sizes, phase); }) {
+      Transfer::add_to(*this, sizes, phase);  // it knows its own price
+    } else {
+      add_move<Transfer>(sizes, phase);
+    }
+  }
+  template <class Transfer>
+  void add_move(const dim_sizes& sizes, std::string_view phase) {
     using moved = typename Transfer::move_type;
     using axis = axis_of_move<moved>;
     if (grid_.template extent<axis>() == 1) return;

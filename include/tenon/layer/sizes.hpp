@@ -21,6 +21,8 @@ class dim_sizes {
   /// Deviations of the initial weights of matrices, and of those that end a residual branch.
   double deviation = 0.02;
   double branch_deviation = 0.02;
+  /// How many experts a token chooses, where there are any.
+  std::int64_t experts_per_token = 2;
 
   template <tensor_dim D>
   dim_sizes& set(std::int64_t extent) {
