@@ -23,7 +23,8 @@ struct settings {
   std::int64_t warmup = 20;
   double learning_rate = 1e-3;
   double weight_decay = 0.1;
-  double clip = 1;  ///< largest gradient norm; infinity: none
+  double balance = 0.01;  ///< weight of the experts' balancing loss
+  double clip = 1;        ///< largest gradient norm; infinity: none
   std::uint64_t seed = 1;
 
   tenon::element_kind precision = tenon::element_kind::fp32;  ///< fp64, fp32 or bf16

@@ -136,7 +136,8 @@ std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
     const tenon::ledger_row counted =
         found == group.ledger().rows().end() ? tenon::ledger_row{} : found->second;
     lines.push_back({axis, call, phase});
-    numbers.insert(numbers.end(), {counted.calls, counted.bytes, row.bytes * steps,
+    lines.back().varies = row.varies;
+    numbers.insert(numbers.end(), {counted.calls, counted.bytes, row.most * steps,
                                    static_cast<std::int64_t>(counted.seconds * 1e6)});
   }
   largest_of_all(group, numbers);
@@ -172,7 +173,11 @@ std::string sample(any_run& trained, const settings& run, const tenon::training_
 std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(tenon::ranks<grid>& group) {
   std::vector<std::pair<std::string, std::int64_t>> all;
   const auto counted = group.ledger().bytes_since_mark();
-  for (const auto axis : {tenon::axis::data::name, tenon::axis::tensor::name}) {
+  for (const auto axis :
+       {tenon::axis::data::name, tenon::axis::expert::name, tenon::axis::tensor::name}) {
+    if (axis == tenon::axis::expert::name && group.grid().extent<tenon::axis::expert>() == 1) {
+      continue;
+    }
     const auto found = counted.find(std::string(axis));
     all.emplace_back(axis, found == counted.end() ? 0 : found->second);
   }
@@ -203,6 +208,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
       .rate = {.peak = run.learning_rate, .warmup = run.warmup, .steps = run.steps},
       .optimizer = {.weight_decay = run.weight_decay},
       .clip = run.clip,
+      .balance = run.balance,
       .seed = run.seed};
   const tenon::token_source source =
       [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,

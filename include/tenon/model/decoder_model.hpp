@@ -12,6 +12,7 @@
 
 #include "tenon/layer/any_layer.hpp"
 #include "tenon/model/decoder.hpp"
+#include "tenon/model/experts_decoder.hpp"
 #include "tenon/model/placements.hpp"
 #include "tenon/model/shape.hpp"
 
@@ -83,9 +84,11 @@ class decoder_model {
         .template set<ffn>(shape_.ffn)
         .template set<vocabulary>(shape_.vocabulary)
         .template set<statistics>(2)
+        .template set<experts>(shape_.experts)
         .template set_use<kv_heads>([all = shape_.heads, kv = shape_.kv_heads](int parts) {
           return detail::used_kv_heads(all, kv, parts);
         });
+    sizes_->experts_per_token = shape_.experts_per_token;
     // Source: T. Nguyen, J. Salazar, Transformers without tears, 2019 (small initial values).
     sizes_->deviation = std::sqrt(2.0 / (5.0 * static_cast<double>(shape_.hidden)));
     sizes_->branch_deviation =
@@ -181,17 +184,21 @@ class decoder_model {
   void build() {
     const layer_context<mesh_type> context{*group_, *sizes_, *state_, *shared_, ""};
     if (shape_.form == block_form::gpt2) {
-      build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_last<placed>>(context);
+      build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_experts_block<placed>,
+                 gpt2_last<placed>>(context);
     } else {
-      build_from<llama_first<placed, E>, llama_block<placed>, llama_last<placed>>(context);
+      build_from<llama_first<placed, E>, llama_block<placed>, llama_experts_block<placed>,
+                 llama_last<placed>>(context);
     }
   }
-  template <class First, class Block, class Last>
+  template <class First, class Block, class ExpertsBlock, class Last>
   void build_from(const layer_context<mesh_type>& context) {
     first_ = std::make_unique<detail::erased_first_layer<First, tokens_type, stream>>(
         bound_to<First, tokens_type>(context));
     for (std::int64_t i = 0; i < shape_.layers; ++i) {
-      blocks_.push_back(make_layer<Block, stream>(context.child(joined("blocks.", i))));
+      const auto of_block = context.child(joined("blocks.", i));
+      blocks_.push_back(shape_.has_experts(i) ? make_layer<ExpertsBlock, stream>(of_block)
+                                              : make_layer<Block, stream>(of_block));
     }
     using last = detail::with_loss<Last, cross_entropy>;
     last_ =

@@ -23,6 +23,12 @@ struct tensor {
     static_assert(Given <= 1, "strategy: two tensor policies were given; keep one");
   }
 };
+struct expert {
+  template <int Given>
+  static constexpr void keep_one() {
+    static_assert(Given <= 1, "strategy: two expert policies were given; keep one");
+  }
+};
 struct sums {
   template <int Given>
   static constexpr void keep_one() {
@@ -70,6 +76,16 @@ struct tensor_parallel {
     run.split_sequence = false;
     (Options::set(run), ...);
   }
+};
+
+/// Expert parallel over `Extent` ranks: the experts lie on them, and to everything else they are
+/// more data ranks.
+/// Source: D. Lepikhin and others, GShard, 2020.
+template <int Extent>
+struct expert_parallel {
+  static_assert(Extent >= 1, "expert_parallel: the extent is not positive; give 1 or more ranks");
+  using kind = policy_kind::expert;
+  static constexpr void set(run_strategy& run) noexcept { run.expert = Extent; }
 };
 
 /// The order of the sums over ranks.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tenon/communicate/all_gather.hpp"
-#include "tenon/communicate/all_to_all.hpp"
+#include "tenon/communicate/communicator.hpp"
 #include "tenon/kernel/routing.hpp"
 #include "tenon/memory/buffer.hpp"
 #include "tenon/placement/partition.hpp"
@@ -97,9 +97,8 @@ class expert_dispatch {
 
   /// The slots of all ranks by expert, [ranks, experts].
   std::span<const std::int64_t> counts() const noexcept { return table_; }
-  /// The rows of each expert of this rank, and of all of them.
+  /// The rows of each expert of this rank.
   std::span<const std::int64_t> rows_of_experts() const noexcept { return rows_of_experts_; }
-  std::int64_t grouped_rows() const noexcept { return sum_of(rows_of_experts_); }
   /// The place of each slot among the rows sent, and the inverse.
   std::span<const std::int64_t> row_of_slot() const noexcept { return row_of_slot_.span(); }
   std::span<const std::int64_t> slot_of_row() const noexcept { return slot_of_row_.span(); }
@@ -155,8 +154,13 @@ class expert_dispatch {
     for (std::int64_t& count : from_counts) count *= width;
     for (std::int64_t& count : to_counts) count *= width;
     buffer<E> to(sum_of(to_counts));
-    communicate::all_to_all<E>(*line_, communicate::elements_of(std::as_const(from)), from_counts,
-                               communicate::elements_of(to), to_counts, {.tensor = name});
+    line_->call({.call = collective::all_to_all,
+                 .element = kind_of<E>,
+                 .from = from.data(),
+                 .to = to.data(),
+                 .from_counts = from_counts,
+                 .to_counts = to_counts},
+                {.tensor = name}, call_site::here());
     return to;
   }
 
