@@ -39,6 +39,10 @@ constexpr flag flags[] = {
     {"--kv-heads", "N", "= heads", "6", "key-value heads; they divide heads", "Model"},
     {"--ffn", "N", "4 x hidden; llama: 8/3 x hidden up to a multiple of 64", "1024",
      "width of the feed-forward layer", "Model"},
+    {"--experts", "E", "0", "8",
+     "experts in place of the feed-forward layer, without biases; 0: none", "Model"},
+    {"--experts-per-token", "K", "2", "2", "experts that each token chooses", "Model"},
+    {"--expert-stride", "S", "1", "2", "every S-th block has experts, the others none", "Model"},
     {"--sequence", "N", "256", "256", "tokens in a sequence", "Model"},
     {"--batch", "N", "16", "16", "sequences in a global step", "Training"},
     {"--microbatch", "N", "= batch / ranks that share it", "4",
@@ -48,6 +52,7 @@ constexpr flag flags[] = {
     {"--learning-rate", "X", "1e-3", "1e-3", "its peak; it falls as a cosine to a tenth",
      "Training"},
     {"--weight-decay", "X", "0.1", "0.1", "of matrices, decoupled", "Training"},
+    {"--balance-loss", "X", "0.01", "0.01", "weight of the experts' balancing loss", "Training"},
     {"--clip", "X", "1", "1", "largest norm of the gradient; inf: none", "Training"},
     {"--dropout", "P", "0", "0.1", "probability of an element to be dropped", "Training"},
     {"--seed", "N", "1", "1", "of weights, data order, dropout and sample", "Training"},
@@ -59,6 +64,9 @@ constexpr flag flags[] = {
     {"--schedule", "gpipe|1f1b|interleaved|zero-bubble", "1f1b", "1f1b",
      "order of the work in a pipeline", "Parallelism"},
     {"--chunks", "V", "1", "1", "pieces of layers on a stage; more than 1 with interleaved",
+     "Parallelism"},
+    {"--expert-parallel", "X", "1", "1",
+     "ranks on the expert axis: each has a part of the experts, and tokens of its own",
      "Parallelism"},
     {"--tensor", "T", "1", "1", "ranks on the tensor axis", "Parallelism"},
     {"--split-sequence", nullptr, "off", "",
@@ -347,6 +355,9 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   run.shape.kv_heads = typed.size("--kv-heads", 0);
   run.shape.hidden = typed.size("--hidden", standard.hidden);
   run.shape.ffn = typed.size("--ffn", 0);
+  run.shape.experts = typed.size("--experts", 0, 0);
+  run.shape.experts_per_token = typed.size("--experts-per-token", standard.experts_per_token);
+  run.shape.expert_stride = typed.size("--expert-stride", standard.expert_stride);
   run.shape.sequence = typed.size("--sequence", standard.sequence);
   run.shape.dropout = typed.number(
       "--dropout", 0, [](double x) { return x >= 0 && x < 1; }, "at least 0 and less than 1");
@@ -359,6 +370,7 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
       typed.number("--learning-rate", run.learning_rate, not_negative, "0 or more and finite");
   run.weight_decay =
       typed.number("--weight-decay", run.weight_decay, not_negative, "0 or more and finite");
+  run.balance = typed.number("--balance-loss", run.balance, not_negative, "0 or more and finite");
   run.clip = typed.number(
       "--clip", run.clip, [](double x) { return x > 0; }, "more than 0, or inf for no limit");
   run.seed = typed.whole<std::uint64_t>("--seed", 1, 0, std::numeric_limits<std::uint64_t>::max());
@@ -377,6 +389,7 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   constexpr overlap_choice overlaps[] = {overlap_choice::measured, overlap_choice::on,
                                          overlap_choice::off};
   run.overlap = overlaps[typed.choice("--overlap", "auto")];
+  run.strategy.expert = typed.whole("--expert-parallel", 1, 1, most);
   run.strategy.tensor = typed.whole("--tensor", 1, 1, most);
   run.strategy.context = typed.whole("--context", 1, 1, most);
   set_attention(typed, most, run.strategy);
@@ -402,7 +415,7 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   tenon::check(run.shape);
   run.strategy = tenon::laid_out(run.strategy, ranks);
   if (run.microbatch == 0) {
-    const int sharing = run.strategy.data * run.strategy.expert;
+    const std::int64_t sharing = std::int64_t{run.strategy.data} * run.strategy.expert;
     run.microbatch = run.batch / sharing + (run.batch % sharing != 0 ? 1 : 0);
   }
   tenon::require(run.microbatch <= run.batch, "--microbatch ", run.microbatch,
@@ -426,8 +439,9 @@ request read_flags(int count, const char* const* arguments, int ranks) {
   const std::string version = joined("pretrain_decoder, tenon ", tenon::version.major_number, ".",
                                      tenon::version.minor_number, ".", tenon::version.patch_number);
   CLI::App parser(
-      "Trains a decoder on text, over the ranks that mpirun starts. --data, --context and --tensor "
-      "say how it is spread; their product is the number of ranks. Defaults stand in brackets.",
+      "Trains a decoder on text, over the ranks that mpirun starts. --data, --pipeline, --context, "
+      "--expert-parallel and --tensor say how it is spread; their product is the number of ranks. "
+      "Defaults stand in brackets.",
       "mpirun -n RANKS pretrain_decoder");
   parser.set_help_flag("--help", "print this and end; also -h")->group("Help");
   parser.set_version_flag("--version", version, "print the version and end")->group("Help");

@@ -26,7 +26,8 @@ struct settings {
   std::int64_t warmup = 20;
   double learning_rate = 1e-3;
   double weight_decay = 0.1;
-  double clip = 1;  ///< largest gradient norm; infinity: none
+  double balance = 0.01;  ///< weight of the experts' balancing loss
+  double clip = 1;        ///< largest gradient norm; infinity: none
   std::uint64_t seed = 1;
   std::int32_t document_separator = -1;  ///< the byte that ends a document; -1: nothing is packed
 

@@ -58,6 +58,12 @@ std::string start_table(const settings& run, const grid& mesh, std::int64_t text
       {"model", joined(name_of(shape.form), ", ", shape.layers, " layers, hidden ", shape.hidden,
                        ", ", shape.heads, " heads, ", shape.kv_heads, " kv heads, ffn ", shape.ffn,
                        ", vocabulary ", shape.vocabulary, ", sequence ", shape.sequence)});
+  if (shape.experts > 0) {
+    facts.row({"experts", joined(shape.experts, " in ", shape.expert_blocks(), " of ", shape.layers,
+                                 " blocks, ", shape.experts_per_token,
+                                 " a token; bytes and "
+                                 "memory below are those of balanced routing")});
+  }
   facts.row({"parameters", joined(grouped(tenon::parameters(shape)), ", products in ",
                                   tenon::name_of(run.precision))});
   facts.row({"text", joined(grouped(text_bytes), " bytes, ", grouped(sequences), " sequences")});
@@ -112,8 +118,8 @@ std::string ledger_table(const std::vector<traffic_line>& lines) {
                            {"seconds", tenon::column_side::right}});
   for (const traffic_line& line : lines) {
     table.row({line.axis, line.call, line.phase, tenon::grouped(line.calls),
-               tenon::grouped(line.predicted), tenon::grouped(line.counted),
-               tenon::detail::decimals(line.seconds, 2)});
+               (line.varies ? "at most " : "") + tenon::grouped(line.predicted),
+               tenon::grouped(line.counted), tenon::detail::decimals(line.seconds, 2)});
   }
   if (lines.empty()) return "ledger: nothing was sent\n";
   return "ledger of the busiest rank\n" + table.text();

@@ -18,7 +18,8 @@ struct traffic_line {
   std::string phase;
   std::int64_t calls = 0;
   std::int64_t counted = 0;    ///< bytes
-  std::int64_t predicted = 0;  ///< bytes
+  std::int64_t predicted = 0;  ///< bytes; the most there can be when they vary
+  bool varies = false;         ///< the tokens decide
   double seconds = 0;
 };
 

@@ -113,6 +113,34 @@ BOOST_AUTO_TEST_CASE(every_flag_is_heard) {
   BOOST_TEST(run.quiet);
 }
 
+BOOST_AUTO_TEST_CASE(flags_of_experts_are_heard) {
+  const settings none = run_of("--text a");
+  BOOST_TEST(none.shape.experts == 0);
+  BOOST_TEST(none.balance == 0.01);
+  BOOST_TEST(none.strategy.expert == 1);
+  const settings run = run_of(
+      "--text a --experts 5 --experts-per-token 3 --expert-stride 2 --expert-parallel 4 "
+      "--balance-loss 0.5",
+      8);
+  BOOST_TEST(run.shape.experts == 5);
+  BOOST_TEST(run.shape.experts_per_token == 3);
+  BOOST_TEST(run.shape.expert_stride == 2);
+  BOOST_TEST(run.shape.expert_blocks() == 3);
+  BOOST_TEST(run.balance == 0.5);
+  BOOST_TEST((run.strategy == run_strategy{.data = 2, .tensor = 1, .expert = 4}));
+  BOOST_TEST(run.microbatch == 2);  // 16 sequences over 2 x 4 ranks
+  BOOST_TEST(refused("--experts 1") ==
+             "2: --experts-per-token 2 of --experts 1 cannot be chosen; it is between 1 and 1; "
+             "type --experts-per-token 1");
+  BOOST_TEST(refused("--experts 4 --expert-stride 7") ==
+             "2: --expert-stride 7 leaves no block of --layers 6 with experts; it is between 1 and "
+             "6; type --expert-stride 1");
+  BOOST_TEST(refused("--experts -1").find("2: --experts -1 is too small") == 0U);
+  BOOST_TEST(refused("--balance-loss -1").find("2: --balance-loss -1 is out of range") == 0U);
+  BOOST_TEST(refused("--expert-parallel 3", 4).find("needs a multiple of 3 ranks") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(other_spellings_of_the_same) {
   BOOST_TEST(run_of("--hidden=60 --text=a").shape.hidden == 60);
   BOOST_TEST(run_of("--text a --form=gpt2").shape.ffn == 1536);
@@ -170,6 +198,9 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--heads N",
                              "--kv-heads N",
                              "--ffn N",
+                             "--experts E",
+                             "--experts-per-token K",
+                             "--expert-stride S",
                              "--sequence N",
                              "--batch N",
                              "--microbatch N",
@@ -177,10 +208,12 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--warmup N",
                              "--learning-rate X",
                              "--weight-decay X",
+                             "--balance-loss X",
                              "--clip X",
                              "--dropout P",
                              "--seed N",
                              "--data D",
+                             "--expert-parallel X",
                              "--tensor T",
                              "--split-sequence",
                              "--context C",

@@ -56,6 +56,34 @@ static_assert(step_operations_per_token(gpt2_small) == 6 * 123'532'032 + 6 * 12 
 static_assert(step_operations_per_token(llama3_8b) ==
               6 * 7'504'658'432 + std::int64_t{6} * 32 * 4096 * 8192);
 
+// Mixtral 8x7B, as published: 46.7e9 parameters, of which a token uses 12.9e9.
+constexpr decoder_shape mixtral = completed({.form = block_form::llama,
+                                             .layers = 32,
+                                             .heads = 32,
+                                             .kv_heads = 8,
+                                             .hidden = 4096,
+                                             .ffn = 14336,
+                                             .vocabulary = 32000,
+                                             .sequence = 32768,
+                                             .experts = 8});
+static_assert(parameters(mixtral) == 46'702'792'704);
+static_assert(parameters_in_products(mixtral) + 65 * 4096 + 32000 * 4096 == 12'879'925'248);
+static_assert(mixtral.expert_blocks() == 32 && mixtral.has_experts(0));
+// Every third of eight blocks: 2 and 5.
+constexpr decoder_shape every_third =
+    completed({.layers = 8, .experts = 4, .experts_per_token = 1, .expert_stride = 3});
+static_assert(every_third.expert_blocks() == 2 && every_third.has_experts(2) &&
+              every_third.has_experts(5) && !every_third.has_experts(7));
+static_assert(parameters(every_third) - parameters(completed({.layers = 8})) ==
+              2 * (3 * 3 * 384 * 1024 + 384 * 4));
+static_assert(parameters_in_products(every_third) ==
+              parameters_in_products(completed({.layers = 8})) + 2 * 384 * 4);
+// Experts have no biases.
+static_assert(parameters(completed({.form = block_form::gpt2, .layers = 1, .experts = 2})) -
+                  parameters(completed({.form = block_form::gpt2, .layers = 1})) ==
+              2 * 384 * 1536 + 384 * 2 - 1536 - 384);
+static_assert(largest_activation(completed({.ffn = 5000, .experts = 4}), 3) == 3 * 256 * 10000);
+
 // T-24 (a): the logits of 64 sequences do not fit 32 bits.
 static_assert(largest_activation(gpt2_small, 64) == 3'293'642'752);
 static_assert(largest_activation(llama2_7b, 1) == std::int64_t{4096} * 32000);
@@ -119,6 +147,28 @@ BOOST_AUTO_TEST_CASE(heads_divide) {
              "elements, so the width must be even; type --hidden 60 or --form gpt2");
   BOOST_TEST(refused(completed({.form = block_form::gpt2, .heads = 6, .hidden = 30})) ==
              "it was accepted");
+}
+
+BOOST_AUTO_TEST_CASE(experts_can_be_chosen_and_are_somewhere) {
+  BOOST_TEST(refused(completed({.experts = 4, .experts_per_token = 5})) ==
+             "2: --experts-per-token 5 of --experts 4 cannot be chosen; it is between 1 and 4; "
+             "type --experts-per-token 2");
+  BOOST_TEST(refused(completed({.experts = 4, .experts_per_token = 0}))
+                 .find("--experts-per-token 0 of --experts 4 cannot be chosen") !=
+             std::string::npos);
+  BOOST_TEST(refused(completed({.experts = -1})).find("--experts -1") != std::string::npos);
+  BOOST_TEST(refused(completed({.layers = 3, .experts = 2, .expert_stride = 4})) ==
+             "2: --expert-stride 4 leaves no block of --layers 3 with experts; it is between 1 and "
+             "3; type --expert-stride 1");
+  BOOST_TEST(refused(completed({.experts = 2, .expert_stride = 0})).find("--expert-stride 0") !=
+             std::string::npos);
+  // Without experts the other two mean nothing.
+  BOOST_TEST(refused(completed({.experts_per_token = 0, .expert_stride = 0})) == "it was accepted");
+  BOOST_TEST(
+      refused(completed({.experts = 2'000'000'000})).find("make more than 2^59 parameters") ==
+      std::string::npos);
+  BOOST_TEST(refused(completed({.layers = 1000, .experts = 2'000'000'000}))
+                 .find("make more than 2^59 parameters") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(dropout_and_counts_have_limits) {

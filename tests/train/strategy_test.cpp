@@ -18,6 +18,11 @@ static_assert(strategy<data_parallel<2>, tensor_parallel<4, split_sequence>>::va
               strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>::values());
 static_assert(strategy<sums<sum_order::fixed>>::values() == run_strategy{.sums = sum_order::fixed});
 static_assert(strategy<tensor_parallel<3>>::values() == run_strategy{.tensor = 3});
+static_assert(strategy<expert_parallel<4>, data_parallel<2>>::values() ==
+              run_strategy{.data = 2, .expert = 4});
+static_assert(laid_out(strategy<expert_parallel<4>>::values(), 8) ==
+              run_strategy{.data = 2, .expert = 4});
+static_assert(strategy<expert_parallel<4>>::fixes<policy_kind::expert>);
 
 static_assert(strategy<context_parallel<8>>::values() == run_strategy{.context = 8});
 static_assert(strategy<context_parallel<8, exchange::ring, ring_window<4>>>::values() ==

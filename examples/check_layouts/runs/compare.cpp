@@ -95,6 +95,7 @@ training_outcome outcome_of(std::vector<rank_record> records) {
   outcome.gradients = gathered(all(&rank_record::gradients), "gradients", outcome.faults);
   outcome.weights = gathered(all(&rank_record::weights), "weights", outcome.faults);
   outcome.losses = records[0].losses;
+  outcome.balance_losses = records[0].balance_losses;
   outcome.norms = records[0].norms;
   outcome.parameters = records[0].parameters;
   outcome.owned = records[0].owned;
@@ -111,7 +112,8 @@ training_outcome outcome_of(std::vector<rank_record> records) {
   for (std::size_t i = 0; i < records.size(); ++i) {
     const rank_record& record = records[i];
     outcome.faults.insert(outcome.faults.end(), record.faults.begin(), record.faults.end());
-    if (!same_bits(record.losses, outcome.losses) || !same_bits(record.norms, outcome.norms)) {
+    if (!same_bits(record.losses, outcome.losses) || !same_bits(record.norms, outcome.norms) ||
+        !same_bits(record.balance_losses, outcome.balance_losses)) {
       outcome.faults.push_back(joined("rank ", i, " has other losses or norms than rank 0"));
     }
   }
@@ -203,11 +205,12 @@ differences compare(const training_outcome& a, const training_outcome& b) {
     d.noisy_weights = difference(key_biases(a.weights, true), key_biases(b.weights, true), 1e-3);
   }
   d.losses = difference(a.losses, b.losses);
+  d.balance_losses = difference(a.balance_losses, b.balance_losses);
   d.norms = difference(a.norms, b.norms);
   return d;
 }
 
-std::string missed_bars(const differences& d, double limit_after) {
+std::string missed_bars(const differences& d, double after) {
   std::string missed;
   const auto bar = [&](const char* what, double value, double limit,
                        const std::string& worst = {}) {
@@ -219,12 +222,13 @@ std::string missed_bars(const differences& d, double limit_after) {
   };
   if (!d.initial_equal) missed += "initial weights are not the same bits; ";
   bar("loss of step 1", d.loss, 1e-12);
-  bar("gradients of step 1", d.gradients, limit_after, d.worst_gradient);
-  bar("weights", d.weights, limit_after, d.worst_weight);
+  bar("gradients of step 1", d.gradients, 1e-10, d.worst_gradient);
+  bar("weights", d.weights, after, d.worst_weight);
   bar("gradients of key biases", d.noise, 0x1p-53);
   bar("key biases", d.noisy_weights, 1.2e-7);
-  bar("losses", d.losses, limit_after);
-  bar("norms", d.norms, limit_after);
+  bar("losses", d.losses, after);
+  bar("balancing losses", d.balance_losses, after);
+  bar("norms", d.norms, after);
   return missed;
 }
 

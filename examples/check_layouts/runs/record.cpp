@@ -38,6 +38,7 @@ class writer {
       f.field(r.counted), f.field(r.is_copy), f.field(r.values);
     } else {
       f.field(r.initial), f.field(r.gradients), f.field(r.weights), f.field(r.losses);
+      f.field(r.balance_losses);
       f.field(r.norms), f.field(r.faults), f.field(r.parameters), f.field(r.owned);
       f.field(r.state_bytes), f.field(r.operations), f.field(r.costs);
     }

@@ -28,7 +28,7 @@ using pieces = std::vector<piece>;
 
 struct rank_record {
   pieces initial, gradients, weights;
-  std::vector<double> losses, norms;
+  std::vector<double> losses, balance_losses, norms;
   std::vector<std::string> faults;
   std::int64_t parameters = 0;
   std::int64_t owned = 0;

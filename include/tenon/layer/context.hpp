@@ -79,6 +79,10 @@ struct run_state {
   tenon::recompute recompute = tenon::recompute::none;
   deferred_products* deferred = nullptr;  ///< where backward puts products off to; none: at once
   std::shared_ptr<const packed_documents> documents = {};  ///< of the microbatch; null: not packed
+  double balance_scale = 0;  ///< what the balancing loss of one sequence counts in the gradient
+  /// The sum of the balancing losses whose gradient backward has made: of this rank's sequences, in
+  /// all layers with experts. Set to 0 by who reads it.
+  mutable double balance_sum = 0;
 };
 
 namespace detail {

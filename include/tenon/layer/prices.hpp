@@ -31,14 +31,18 @@ context_extents context_extents_of(const dim_sizes& sizes, const Mesh& grid) {
 }
 
 /// What a program will send, from types and shapes alone: rows by axis, collective and phase, as
-/// the ledger counts them, for the rank that the mesh is seen from.
+/// the ledger counts them, for the rank that the mesh is seen from. What is sent to experts depends
+/// on the tokens: such rows are marked, and say what balanced routing would send and the most that
+/// any can.
 /// Thread-safety: a value.
 template <class Mesh>
 class prices_on {
  public:
   struct row {
     std::int64_t calls = 0;
-    std::int64_t bytes = 0;
+    std::int64_t bytes = 0;  ///< of a varying row: with balanced routing
+    std::int64_t most = 0;   ///< the most there can be; `bytes` of a row that does not vary
+    bool varies = false;     ///< the bytes depend on values, not on types and shapes alone
   };
   using key = std::tuple<std::string, std::string, std::string>;  // axis, collective, phase
 
@@ -53,6 +57,16 @@ class prices_on {
     row& r = rows_[key(axis, collective, phase)];
     r.calls += 1;
     r.bytes += bytes;
+    r.most += bytes;
+  }
+  /// One call whose bytes depend on values.
+  void add_varying(std::string_view axis, std::string_view collective, std::string_view phase,
+                   std::int64_t balanced, std::int64_t most) {
+    row& r = rows_[key(axis, collective, phase)];
+    r.calls += 1;
+    r.bytes += balanced;
+    r.most += most;
+    r.varies = true;
   }
 
   /// The transfers of a layer, with the extents of their dims from `sizes`.
@@ -69,6 +83,8 @@ class prices_on {
       row& mine = rows_[k];
       mine.calls += r.calls;
       mine.bytes += r.bytes;
+      mine.most += r.most;
+      mine.varies = mine.varies || r.varies;
     }
   }
 
@@ -86,13 +102,19 @@ class prices_on {
       const context_line line = context_price<Transfer>::line(extents);
       if (line.ranks == 1) return;
       add(line.axis, line.call, phase, context_price<Transfer>::bytes(extents));
+    } else if constexpr (requires { Transfer::add_to(*this, sizes, phase); }) {
+      Transfer::add_to(*this, sizes, phase);  // it knows its own price
     } else {
-      using moved = typename Transfer::move_type;
-      using axis = axis_of_move<moved>;
-      if (grid_.template extent<axis>() == 1) return;
-      add(axis::name, name_of_move<moved>, phase,
-          bytes_moved<Transfer>(sizes.of(typename Transfer::dims_type{}), grid_));
+      add_move<Transfer>(sizes, phase);
     }
+  }
+  template <class Transfer>
+  void add_move(const dim_sizes& sizes, std::string_view phase) {
+    using moved = typename Transfer::move_type;
+    using axis = axis_of_move<moved>;
+    if (grid_.template extent<axis>() == 1) return;
+    add(axis::name, name_of_move<moved>, phase,
+        bytes_moved<Transfer>(sizes.of(typename Transfer::dims_type{}), grid_));
   }
 
   Mesh grid_;

@@ -33,6 +33,8 @@ class dim_sizes {
   double deviation = 0.02;
   double branch_deviation = 0.02;
   context_plan context{};
+  /// How many experts a token chooses, where there are any.
+  std::int64_t experts_per_token = 2;
 
   template <tensor_dim D>
   dim_sizes& set(std::int64_t extent) {

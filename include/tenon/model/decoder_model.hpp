@@ -13,6 +13,7 @@
 #include "tenon/layer/any_layer.hpp"
 #include "tenon/layer/remeshed.hpp"
 #include "tenon/model/decoder.hpp"
+#include "tenon/model/experts_decoder.hpp"
 #include "tenon/model/placements.hpp"
 #include "tenon/model/shape.hpp"
 
@@ -122,10 +123,12 @@ class decoder_model {
         .template set<ffn>(shape_.ffn)
         .template set<vocabulary>(shape_.vocabulary)
         .template set<statistics>(2)
+        .template set<experts>(shape_.experts)
         .template set_use<kv_heads>([all = shape_.heads, kv = shape_.kv_heads](int parts) {
           return detail::used_kv_heads(all, kv, parts);
         });
     sizes_->context = context;
+    sizes_->experts_per_token = shape_.experts_per_token;
     // Source: T. Nguyen, J. Salazar, Transformers without tears, 2019 (small initial values).
     sizes_->deviation = std::sqrt(2.0 / (5.0 * static_cast<double>(shape_.hidden)));
     sizes_->branch_deviation =
@@ -206,16 +209,16 @@ class decoder_model {
       auto& chunk = chunks_.emplace_back();
       chunk.first_unit = units;
       if (shape_.form == block_form::gpt2) {
-        build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_last<placed>>(
-            chunk, context, virtual_stage, chunks * group_->stages());
+        build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_experts_block<placed>,
+                   gpt2_last<placed>>(chunk, context, virtual_stage, chunks * group_->stages());
       } else {
-        build_from<llama_first<placed, E>, llama_block<placed>, llama_last<placed>>(
-            chunk, context, virtual_stage, chunks * group_->stages());
+        build_from<llama_first<placed, E>, llama_block<placed>, llama_experts_block<placed>,
+                   llama_last<placed>>(chunk, context, virtual_stage, chunks * group_->stages());
       }
       units += chunk.units();
     }
   }
-  template <class First, class Block, class Last>
+  template <class First, class Block, class ExpertsBlock, class Last>
   void build_from(chunk_type& chunk, const layer_context<mesh_type>& context, int virtual_stage,
                   int virtual_stages) {
     if (virtual_stage == 0) {
@@ -234,7 +237,9 @@ class decoder_model {
       ranks<mesh_type>* const wanted = block_groups_[static_cast<std::size_t>(i)];
       go_to(wanted != nullptr ? wanted : group_, i);
       const layer_context<mesh_type> there{*here, context.sizes, context.state, context.shared, ""};
-      auto block = make_layer<Block, stream>(there.child(joined("blocks.", i)));
+      const auto of_block = there.child(joined("blocks.", i));
+      auto block = shape_.has_experts(i) ? make_layer<ExpertsBlock, stream>(of_block)
+                                         : make_layer<Block, stream>(of_block);
       if (here != group_) block = std::make_unique<on_mesh<stream>>(here->grid(), std::move(block));
       chunk.blocks.push_back(std::move(block));
     }

@@ -36,7 +36,7 @@ constexpr decoder_mesh mesh_of(const run_strategy& run, int rank) {
 ///
 ///   everywhere       batch on data and expert, sequence on context
 ///   between blocks   on tensor invariant, or the sequence once more
-///   inside blocks    heads, kv_heads, ffn and vocabulary on tensor
+///   inside blocks    heads, kv_heads, ffn and vocabulary on tensor, experts on expert
 ///
 /// Attention exchanges what contexts must see of one another (see `causal_attention`). To what
 /// experts do not own, `expert` is one more data axis. The pipeline is no dim: its stages
@@ -46,7 +46,8 @@ struct decoder_placements {
   using mesh_type = decoder_mesh;
 
   /// Dims of weights that the axes cut.
-  using cuts = assignment<carry<axis::tensor, heads, kv_heads, ffn, vocabulary>>;
+  using cuts = assignment<carry<axis::expert, experts>,
+                          carry<axis::tensor, heads, kv_heads, ffn, vocabulary>>;
 
   /// Before a block's products, and after them.
   using enter = redistributed<axis::tensor, replicated>;

@@ -29,6 +29,12 @@ struct tensor {
     static_assert(Given <= 1, "strategy: two tensor policies were given; keep one");
   }
 };
+struct expert {
+  template <int Given>
+  static constexpr void keep_one() {
+    static_assert(Given <= 1, "strategy: two expert policies were given; keep one");
+  }
+};
 struct sums {
   template <int Given>
   static constexpr void keep_one() {
@@ -193,55 +199,63 @@ struct context_parallel {
     run.order = token_order_kind::zigzag;
     (Options::template set<Extent>(run), ...);
   }
-};
+  /// Expert parallel over `Extent` ranks: the experts lie on them, and to everything else they are
+  /// more data ranks.
+  /// Source: D. Lepikhin and others, GShard, 2020.
+  template <int Extent>
+  struct expert_parallel {
+    static_assert(Extent >= 1, "expert_parallel: the extent is not positive; give 1 or more ranks");
+    using kind = policy_kind::expert;
+    static constexpr void set(run_strategy& run) noexcept { run.expert = Extent; }
+  };
 
-/// The order of the sums over ranks.
-template <sum_order Order>
-struct sums {
-  using kind = policy_kind::sums;
-  static constexpr void set(run_strategy& run) noexcept { run.sums = Order; }
-};
+  /// The order of the sums over ranks.
+  template <sum_order Order>
+  struct sums {
+    using kind = policy_kind::sums;
+    static constexpr void set(run_strategy& run) noexcept { run.sums = Order; }
+  };
 
-namespace detail {
+  namespace detail {
 
-template <class Kind, class... Policies>
-inline constexpr int policies_of_kind = (0 + ... +
-                                         (std::same_as<typename Policies::kind, Kind> ? 1 : 0));
+  template <class Kind, class... Policies>
+  inline constexpr int policies_of_kind = (0 + ... +
+                                           (std::same_as<typename Policies::kind, Kind> ? 1 : 0));
 
-}  // namespace detail
+  }  // namespace detail
 
-/// A strategy that is fixed when the program is compiled: policies recognised by their kind, in any
-/// order, each kind at most once.
-///
-///   using plan = strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>;
-///   laid_out(plan::values(), ranks);                 // the same check that the flags go through
-///
-/// What no policy fixes keeps its default, or the value that the run gives: `plan::over(flags)`.
-/// Thread-safety: no state.
-template <class... Policies>
-class strategy {
-  static_assert((strategy_policy<Policies> && ...),
-                "strategy: one of the types given is no policy; a policy has a kind and a set");
-  static constexpr bool one_of_each_kind =
-      ((Policies::kind::template keep_one<
-            detail::policies_of_kind<typename Policies::kind, Policies...>>(),
-        true) &&
-       ...);
-  static_assert(one_of_each_kind, "strategy: two policies of a kind were given; keep one");
+  /// A strategy that is fixed when the program is compiled: policies recognised by their kind, in
+  /// any order, each kind at most once.
+  ///
+  ///   using plan = strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>;
+  ///   laid_out(plan::values(), ranks);                 // the same check that the flags go through
+  ///
+  /// What no policy fixes keeps its default, or the value that the run gives: `plan::over(flags)`.
+  /// Thread-safety: no state.
+  template <class... Policies>
+  class strategy {
+    static_assert((strategy_policy<Policies> && ...),
+                  "strategy: one of the types given is no policy; a policy has a kind and a set");
+    static constexpr bool one_of_each_kind =
+        ((Policies::kind::template keep_one<
+              detail::policies_of_kind<typename Policies::kind, Policies...>>(),
+          true) &&
+         ...);
+    static_assert(one_of_each_kind, "strategy: two policies of a kind were given; keep one");
 
- public:
-  /// True when a policy of the kind is given.
-  template <class Kind>
-  static constexpr bool fixes = detail::policies_of_kind<Kind, Policies...> != 0;
+   public:
+    /// True when a policy of the kind is given.
+    template <class Kind>
+    static constexpr bool fixes = detail::policies_of_kind<Kind, Policies...> != 0;
 
-  /// `run` with the fields of the policies given put over its own.
-  static constexpr run_strategy over(run_strategy run) noexcept {
-    (Policies::set(run), ...);
-    return run;
-  }
+    /// `run` with the fields of the policies given put over its own.
+    static constexpr run_strategy over(run_strategy run) noexcept {
+      (Policies::set(run), ...);
+      return run;
+    }
 
-  /// The fields of the policies given, and the defaults.
-  static constexpr run_strategy values() noexcept { return over(run_strategy{}); }
-};
+    /// The fields of the policies given, and the defaults.
+    static constexpr run_strategy values() noexcept { return over(run_strategy{}); }
+  };
 
 }  // namespace tenon::inline v0

@@ -29,7 +29,8 @@ struct trainer_settings {
   std::int64_t microbatch = 16;  ///< sequences in one forward of one rank
   learning_rate_schedule rate{};
   adamw_settings optimizer{};
-  double clip = 1;  ///< largest norm of the gradient
+  double clip = 1;        ///< largest norm of the gradient
+  double balance = 0.01;  ///< weight of the experts' balancing loss
   std::uint64_t seed = 1;
   shard_settings shards{};
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
@@ -45,7 +46,10 @@ struct trainer_settings {
 /// What one step came to; the same on every rank, but for the seconds.
 struct step_result {
   std::int64_t step = 0;
-  double loss = 0;           ///< mean over the counted tokens of the whole step, in nats
+  double loss = 0;  ///< mean over the counted tokens of the whole step, in nats
+  /// Mean of the balancing loss over the step's sequences and the blocks with experts: 1 when all
+  /// experts are chosen alike. It is not in `loss`.
+  double balance_loss = 0;
   double gradient_norm = 0;  ///< before clipping
   std::int64_t tokens = 0;   ///< counted, over all ranks
   double seconds = 0;
@@ -155,10 +159,18 @@ class trainer {
     result.tokens = count_over_all(counted);
     // A step in which nothing counts has loss 0 and gradient 0.
     const double scale = result.tokens == 0 ? 0 : 1.0 / static_cast<double>(result.tokens);
+    // Every sequence of the step counts alike, whatever microbatch and rank it is on.
+    const auto balanced =
+        static_cast<double>(settings_.batch * std::max<std::int64_t>(expert_blocks(), 1));
+    model_.state().balance_scale = result.tokens == 0 ? 0 : settings_.balance / balanced;
+    model_.state().balance_sum = 0;
     model_.state().training = true;
     model_.state().step = step_;
     const double loss = runner_.run(all, scale);
     result.loss = loss_over_all(loss) * scale;
+    if (expert_blocks() > 0) {
+      result.balance_loss = loss_over_all(model_.state().balance_sum) / balanced;
+    }
     return result;
   }
 
@@ -182,12 +194,15 @@ class trainer {
     if (line.size() > 1) {
       const auto bytes = 2 * (1 - partition::balanced(1, line.size()).of(line.rank()).size) * 8;
       prices.add(line.axis(), "all_reduce", "loss", bytes);
+      if (expert_blocks() > 0) prices.add(line.axis(), "all_reduce", "loss", bytes);
       prices.add(line.axis(), "all_reduce", "count", bytes);
     }
     communicator& stages = group_->pipeline();
     if (stages.size() > 1) {
       const auto own = partition::balanced(1, stages.size()).of(stages.rank()).size;
-      prices.add(stages.axis(), "all_reduce", "loss", 2 * (1 - own) * 8);
+      for (int i = 0; i < (expert_blocks() > 0 ? 2 : 1); ++i) {
+        prices.add(stages.axis(), "all_reduce", "loss", 2 * (1 - own) * 8);
+      }
     }
     return prices;
   }
@@ -246,6 +261,7 @@ class trainer {
     group_->compare_plans();
     for (auto* other : model_.other_groups()) other->compare_plans();
   }
+  std::int64_t expert_blocks() const { return model_.shape().expert_blocks(); }
 
   // The ranks that share the tokens of a step: along every axis that cuts them.
   communicator& sharers() const { return group_->along(model_type::cutting_tokens); }
