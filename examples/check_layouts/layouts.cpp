@@ -15,7 +15,7 @@ namespace check_layouts {
 using namespace tenon;
 using tenon_test::training_request;
 
-training_request dense_model(block_form form) {
+training_request model_of(block_form form) {
   training_request request;
   request.shape = {.form = form,
                    .layers = 8,
@@ -62,6 +62,7 @@ std::vector<extents> factorisations(int ranks) {
 // The options, each a number from 0; an option that the extents make idle is not chosen: -1.
 enum option {
   form,
+  blocks,
   schedule,
   microbatch,
   divided,
@@ -77,7 +78,7 @@ enum option {
 using choice = std::array<int, options>;
 
 constexpr int values_of(option which) {
-  constexpr int counts[] = {2, 4, 3, 4, 2, 2, 3, 2, 2, 3, 2};
+  constexpr int counts[] = {2, 3, 4, 3, 4, 2, 2, 3, 2, 2, 3, 2};
   return counts[which];
 }
 
@@ -116,8 +117,13 @@ layout_request made(const extents& e, const choice& all) {
   constexpr shards stages[] = {shards::none, shards::optimizer, shards::gradients,
                                shards::parameters};
   constexpr recompute repeated[] = {recompute::none, recompute::attention, recompute::block};
-  layout_request made{dense_model(forms[all[form]]), "", e.pipeline > 1 ? 1e-9 : 1e-10};
+  layout_request made{model_of(forms[all[form]]), "", 1e-10};
   training_request& r = made.request;
+  if (all[blocks] > 0) {  // experts in every block, or in every second
+    r.shape.experts = 8;
+    r.shape.expert_stride = all[blocks];
+  }
+  if (e.pipeline > 1 || r.shape.experts > 0) made.bar = 1e-9;
   r.data = e.data;
   r.pipeline = e.pipeline;
   r.context = e.context;

@@ -16,12 +16,12 @@ struct layout_request {
 };
 
 /// The models: 8 layers, 8 heads, batch 8, sequence 32, three steps in fp64 on one rank.
-tenon_test::training_request dense_model(tenon::block_form form);
+tenon_test::training_request model_of(tenon::block_form form);
 
 /// Every way to write `ranks` as a product of the extents of data, pipeline, context, expert and
 /// tensor, each with options chosen so that every pair of options that go together occurs: form,
-/// schedule, shards, overlap, attention, order, stream, recompute, packing, microbatch. `few` keeps
-/// as many as a short check takes.
+/// experts (none, in every block, in every second), schedule, shards, overlap, attention, order,
+/// stream, recompute, packing, microbatch. `few` keeps as many as a short check takes.
 std::vector<layout_request> all_layouts(int ranks, bool few);
 
 }  // namespace check_layouts

@@ -124,7 +124,7 @@ int check(transport* world, const settings& how, int ranks) {
   auto layouts = all_layouts(ranks, how.few);
   if (how.sabotage) {
     // One layout, in which the data ranks' gradients are not summed.
-    layout_request broken{dense_model(block_form::llama), "", 1e-10};
+    layout_request broken{model_of(block_form::llama), "", 1e-10};
     broken.request.data = ranks;
     broken.request.microbatch = 1;
     broken.request.broken = tenon_test::sabotage::lost_data_reduction;
