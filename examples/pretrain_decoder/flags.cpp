@@ -162,7 +162,7 @@ std::string nearest(std::string_view typed, const std::vector<std::string>& word
   }
   const std::string name = dashed->substr(0, dashed->find('='));
   std::vector<std::string> names{"--help", "--version"};
-  for (const flag& each : flags) names.push_back(each.name);
+  for (const flag& each : flags) names.emplace_back(each.name);
   const std::string near = nearest(name, names);
   refuse(joined(shown(name), " is not a flag of this program; ",
                 near.empty() ? "type --help to see all of them"

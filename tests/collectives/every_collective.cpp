@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective, element, length, cut, in place or not, started or not, on simulated ranks;
-// results against a serial loop, and counted == copied == the rule's bytes.
+// T-42: every collective, element, length, cut, in place or not, started or not, on simulated
+// ranks; results against a serial loop, and counted == copied == the rule's bytes.
 #include "checks.hpp"
 
 #include <boost/test/data/test_case.hpp>

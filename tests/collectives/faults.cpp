@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that disagree, ranks that throw, end or stay away: every rank stops, and the sentence names
-// both calls, both ranks and the axis.
+// T-35: plans that disagree, ranks that throw, end or stay away: every rank stops, and the sentence
+// names both calls, both ranks and the axis. Over MPI: tests/ranks/failing.cpp.
 #include <atomic>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>

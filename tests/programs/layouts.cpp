@@ -21,7 +21,8 @@ struct spread {
 std::vector<logged_step> logged(int ranks, const std::string& flags) {
   const std::string log = fresh_path("log");
   const auto all = programs::run(ranks, flags + " --quiet --log " + log);
-  BOOST_TEST(all.status == 0, flags << " on " << ranks << " ranks: " << all.messages);
+  BOOST_TEST(all.status == 0,
+             flags << " on " << ranks << " ranks: status " << all.status << ", " << all.messages);
   return programs::read_log(log);
 }
 

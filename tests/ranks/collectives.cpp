@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective over MPI, with MPI's own counts and in pieces; a user's communicator.
+// T-42: every collective over MPI, with MPI's own counts and in pieces; a user's communicator.
 #include <mpi.h>
 
 #include <boost/test/unit_test.hpp>

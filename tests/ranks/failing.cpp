@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that fails in the way its first argument says: failing.bash looks at how it ends.
+// T-35: a program that fails in the way its first argument says: failing.bash looks at how it ends.
 #include <cstdio>
 #include <string>
 #include <vector>
