@@ -67,6 +67,10 @@ class context_groups {
                                   line * e.windows() + e.outer(), e.inner(), e.window());
     outer_ = &group.further_group(std::string(axis::context_outer_ring::name),
                                   line * e.window() + e.inner(), e.outer(), e.windows());
+    require(heads_->size() == e.heads_parallel && inner_->size() == e.window(),
+            "attention: these ranks were grouped before, for ", heads_->size(),
+            " that exchange heads and windows of ", inner_->size(),
+            "; make the ranks anew for another way");
   }
 
   /// Sends all parts in one all-to-all of the ranks of a ring member. What overlaps is added up in
