@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_whole_table) {
   check_layer<table<assignment<>>, token_numbers<invariant>>(eleven);
   check_layer<table<assignment<>>, token_numbers<sharded<sequence>>>(eleven);
 }
-BOOST_AUTO_TEST_CASE(positions) {
+BOOST_AUTO_TEST_CASE(positions_learned) {
   check_layer<learned_positions<"positions", hidden>, stream<invariant>>();
   check_layer<learned_positions<"positions", hidden>, stream<sharded<sequence>>>();
 }

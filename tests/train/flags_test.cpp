@@ -25,14 +25,14 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-request read(const std::vector<std::string>& words, int ranks) {
+pretrain_decoder::request read(const std::vector<std::string>& words, int ranks) {
   std::vector<const char*> arguments{"pretrain_decoder"};
   for (const std::string& word : words) arguments.push_back(word.c_str());
   return pretrain_decoder::read_flags(static_cast<int>(arguments.size()), arguments.data(), ranks);
 }
 
 settings run_of(const std::string& line, int ranks = 8) {
-  const request asked = read(words_of(line), ranks);
+  const pretrain_decoder::request asked = read(words_of(line), ranks);
   BOOST_TEST(asked.answer == "");
   return asked.run;
 }
