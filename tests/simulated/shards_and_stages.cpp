@@ -76,6 +76,22 @@ BOOST_AUTO_TEST_CASE(schedules_equal_one_rank) {
   }
 }
 
+// A table of a user's own: two forwards ahead of each backward on the first stage.
+BOOST_AUTO_TEST_CASE(a_schedule_of_ones_own) {
+  const auto forward = [](int m) { return schedule_entry{pass_kind::forward, m, 0}; };
+  const auto backward = [](int m) { return schedule_entry{pass_kind::backward, m, 0}; };
+  training_request request = request_of(block_form::gpt2);
+  const training_outcome serial = run_training(request);
+  request.pipeline = 2;
+  request.microbatch = 2;
+  request.own_schedule = schedule_table{{.stages = 2, .microbatches = 4, .chunks = 1},
+                                        {{forward(0), forward(1), forward(2), backward(0),
+                                          backward(1), forward(3), backward(2), backward(3)},
+                                         {forward(0), backward(0), forward(1), backward(1),
+                                          forward(2), backward(2), forward(3), backward(3)}}};
+  check(serial, request);
+}
+
 BOOST_AUTO_TEST_CASE(shards_and_schedules_together) {
   for (const block_form form : {block_form::gpt2, block_form::llama}) {
     training_request request = request_of(form);

@@ -157,6 +157,7 @@ trainer_settings settings_of(const training_request& r) {
   settings.shards = r.shards;
   settings.schedule = r.schedule;
   settings.chunks = r.chunks;
+  settings.own_schedule = r.own_schedule;
   settings.recompute = r.recompute;
   settings.context = r.attention;
   settings.document_separator = r.document_separator;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "tenon/layer/sizes.hpp"
 #include "tenon/model/shape.hpp"
 #include "tenon/parallel/schedule/choice.hpp"
+#include "tenon/parallel/schedule/table.hpp"
 #include "tenon/parallel/shards.hpp"
 
 namespace tenon_test {
@@ -43,6 +45,7 @@ struct training_request {
   shard_settings shards{};
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
   int chunks = 1;
+  std::optional<schedule_table> own_schedule = {};
   tenon::recompute recompute = tenon::recompute::none;
   std::vector<std::pair<int, int>>
       block_meshes{};  ///< (data, tensor) of each block; none: the run's

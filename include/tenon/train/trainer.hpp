@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,7 +35,8 @@ struct trainer_settings {
   std::uint64_t seed = 1;
   shard_settings shards{};
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
-  int chunks = 1;  ///< pieces of layers on each stage
+  int chunks = 1;                                   ///< pieces of layers on each stage
+  std::optional<schedule_table> own_schedule = {};  ///< in place of `schedule`
   tenon::recompute recompute = tenon::recompute::none;
   context_plan context{};  ///< how attention works over the context axis
   /// A document ends with this token, and tokens see no other document than theirs; below 0: a
@@ -90,9 +92,7 @@ class trainer {
                std::move(block_groups)),
         store_(model_.units(), group.ledger(), settings.shards),
         tied_(group.pipeline(), tied_of(store_, model_.tied_name())),
-        runner_(model_, store_,
-                make_schedule(settings.schedule,
-                              {group.stages(), division_.microbatches(), settings.chunks})),
+        runner_(model_, store_, schedule_of(settings, group, division_)),
         optimizer_(stepped(store_, tied_), settings.optimizer) {
     model_.state().recompute = settings.recompute;
     store_.initialise(settings.seed);
@@ -233,6 +233,18 @@ class trainer {
 
  private:
   using microbatch_type = typename stage_runner<model_type>::microbatch_type;
+
+  static schedule_table schedule_of(const trainer_settings& settings, const ranks<mesh_type>& group,
+                                    const batch_division& division) {
+    const schedule_sizes sizes{group.stages(), division.microbatches(), settings.chunks};
+    if (!settings.own_schedule) return make_schedule(settings.schedule, sizes);
+    const schedule_sizes given = settings.own_schedule->sizes;
+    require(given == sizes, "the schedule given is of ", given.stages, " stages, ",
+            given.microbatches, " microbatches and ", given.chunks, " chunks, and the run has ",
+            sizes.stages, ", ", sizes.microbatches, " and ", sizes.chunks,
+            "; give a table of these sizes");
+    return *settings.own_schedule;
+  }
 
   static any_parameter<master>* tied_of(parameter_store<master>& store, const std::string& name) {
     for (any_parameter<master>* p : store.parameters()) {
