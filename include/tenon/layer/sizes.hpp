@@ -33,6 +33,9 @@ class dim_sizes {
   double deviation = 0.02;
   double branch_deviation = 0.02;
   context_plan context{};
+  /// Products beside a cut sequence run in pieces, while the pieces travel. It changes no type; all
+  /// ranks have it alike.
+  bool overlap_products = false;
 
   template <tensor_dim D>
   dim_sizes& set(std::int64_t extent) {
