@@ -12,6 +12,8 @@
 #include "tenon/communicate/checked_message.hpp"
 #include "tenon/communicate/collectives.hpp"
 #include "tenon/communicate/communicator.hpp"
+#include "tenon/communicate/delayed.hpp"
+#include "tenon/communicate/delayed/links.hpp"
 #include "tenon/communicate/ledger.hpp"
 #include "tenon/communicate/one_rank.hpp"
 #include "tenon/communicate/ordered_reduction.hpp"

@@ -15,6 +15,8 @@
 #include "tenon/kernel/grouped_product.hpp"
 #include "tenon/kernel/math.hpp"
 #include "tenon/kernel/optimizer.hpp"
+#include "tenon/kernel/overlap/exchange.hpp"
+#include "tenon/kernel/overlap/row_pieces.hpp"
 #include "tenon/kernel/product.hpp"
 #include "tenon/kernel/product_log.hpp"
 #include "tenon/kernel/rotary.hpp"

@@ -24,6 +24,7 @@
 #include "tenon/layer/loss.hpp"
 #include "tenon/layer/mixture_of_experts.hpp"
 #include "tenon/layer/normalization.hpp"
+#include "tenon/layer/overlapped_products.hpp"
 #include "tenon/layer/parameter.hpp"
 #include "tenon/layer/pointwise.hpp"
 #include "tenon/layer/prices.hpp"

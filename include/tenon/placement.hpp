@@ -6,6 +6,7 @@
 #include "tenon/placement/layout.hpp"
 #include "tenon/placement/move.hpp"
 #include "tenon/placement/partition.hpp"
+#include "tenon/placement/pieces_traffic.hpp"
 #include "tenon/placement/placement.hpp"
 #include "tenon/placement/propagate.hpp"
 #include "tenon/placement/state.hpp"

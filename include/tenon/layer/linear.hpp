@@ -183,6 +183,67 @@ struct projections {
           branches_);
     }
 
+    // The parts of forward and backward, for layers that do them by pieces of rows.
+
+    static constexpr std::size_t results = sizeof...(Projections);
+    using contracted = From;
+    /// How many dims of result I are the columns of its matrix.
+    template <std::size_t I>
+    static constexpr std::size_t new_dims = std::tuple_element_t<I, branches>::To::size;
+
+    /// Result I of such an input, its values not set.
+    template <std::size_t I>
+    auto empty_result(const In& x) {
+      using one = std::tuple_element_t<I, branches>;
+      return typename one::output(x.group(), result_layout<I>(x));
+    }
+    template <std::size_t I>
+    auto result_layout(const In& x) {
+      using one = std::tuple_element_t<I, branches>;
+      const auto& weight = *std::get<I>(branches_).weight;
+      detail::require_same_cuts(x.where(), weight.use().where(), weight.declaration().name);
+      return detail::product_layout<typename one::out_dims>(x.where(), weight.use().where());
+    }
+    /// Rows of result I from the same rows of the input.
+    template <std::size_t I>
+    void multiply_rows(matrix_view<E> y, matrix_view<const E> x) {
+      using one = std::tuple_element_t<I, branches>;
+      auto& own = std::get<I>(branches_);
+      kernel::product(y, x, kernel::orientation::as_stored,
+                      own.weight->use().template matrix<one::To::size>(),
+                      kernel::orientation::as_stored);
+      if constexpr (one::biased) {
+        kernel::run(kernel::read{y} | kernel::add{kernel::per_column{own.bias->use().values()}} |
+                    kernel::write{y});
+      }
+    }
+    /// Rows of the input's gradient from the same rows of that of result I: of result 0 alone, the
+    /// others add to it.
+    template <std::size_t I>
+    void input_gradient_of_rows(matrix_view<E> dx, matrix_view<const E> dy) {
+      using one = std::tuple_element_t<I, branches>;
+      kernel::product(dx, dy, kernel::orientation::as_stored,
+                      std::get<I>(branches_).weight->use().template matrix<one::To::size>(),
+                      kernel::orientation::transposed,
+                      I == 0 ? kernel::output::overwrite : kernel::output::accumulate);
+    }
+    /// Adds to the gradients of weight and bias I, now or when the run asks for it.
+    template <std::size_t I, class G>
+    void add_weight_gradient(const G& gradient, const In& x) {
+      using one = std::tuple_element_t<I, branches>;
+      auto& own = std::get<I>(branches_);
+      detail::now_or_deferred(state_->deferred, [weight = own.weight.get(), x, gradient] {
+        kernel::product(weight->gradient().template matrix<one::To::size>(),
+                        x.template matrix<From::size>(), kernel::orientation::transposed,
+                        gradient.template matrix<one::To::size>(), kernel::orientation::as_stored,
+                        kernel::output::accumulate);
+      });
+      if constexpr (one::biased) {
+        kernel::column_sum(own.bias->gradient().values(),
+                           gradient.template matrix<one::To::size>());
+      }
+    }
+
    private:
     template <class Projection>
     static branch<Projection> build(const layer_context<mesh_type>& context) {
@@ -204,39 +265,16 @@ struct projections {
 
     template <std::size_t I>
     auto multiply(const In& x) {
-      using one = std::tuple_element_t<I, branches>;
-      auto& own = std::get<I>(branches_);
-      const auto& weight = own.weight->use();
-      detail::require_same_cuts(x.where(), weight.where(), own.weight->declaration().name);
-      typename one::output y(
-          x.group(), detail::product_layout<typename one::out_dims>(x.where(), weight.where()));
-      kernel::product(y.template matrix<one::To::size>(), x.template matrix<From::size>(),
-                      kernel::orientation::as_stored, weight.template matrix<one::To::size>(),
-                      kernel::orientation::as_stored);
-      if constexpr (one::biased) {
-        const auto out = y.template matrix<one::To::size>();
-        kernel::run(kernel::read{out} | kernel::add{kernel::per_column{own.bias->use().values()}} |
-                    kernel::write{out});
-      }
+      auto y = empty_result<I>(x);
+      multiply_rows<I>(y.template matrix<new_dims<I>>(), x.template matrix<From::size>());
       return y;
     }
 
     template <std::size_t I, class G>
     void multiply_backward(const G& gradient, const In& x, gradient_of_value<In>& dx) {
-      using one = std::tuple_element_t<I, branches>;
-      auto& own = std::get<I>(branches_);
-      const auto dy = gradient.template matrix<one::To::size>();
-      detail::now_or_deferred(state_->deferred, [weight = own.weight.get(), x, gradient] {
-        kernel::product(weight->gradient().template matrix<one::To::size>(),
-                        x.template matrix<From::size>(), kernel::orientation::transposed,
-                        gradient.template matrix<one::To::size>(), kernel::orientation::as_stored,
-                        kernel::output::accumulate);
-      });
-      if constexpr (one::biased) kernel::column_sum(own.bias->gradient().values(), dy);
-      kernel::product(dx.template matrix<From::size>(), dy, kernel::orientation::as_stored,
-                      own.weight->use().template matrix<one::To::size>(),
-                      kernel::orientation::transposed,
-                      I == 0 ? kernel::output::overwrite : kernel::output::accumulate);
+      add_weight_gradient<I>(gradient, x);
+      input_gradient_of_rows<I>(dx.template matrix<From::size>(),
+                                gradient.template matrix<new_dims<I>>());
     }
 
     branches branches_;

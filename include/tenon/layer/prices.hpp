@@ -9,6 +9,7 @@
 
 #include "tenon/layer/sizes.hpp"
 #include "tenon/placement/context_traffic.hpp"
+#include "tenon/placement/pieces_traffic.hpp"
 #include "tenon/placement/traffic.hpp"
 
 namespace tenon::inline v0 {
@@ -76,14 +77,14 @@ class prices_on {
     (add_one<Transfers>(sizes, phase), ...);
   }
 
-  /// What was priced on another mesh of the same ranks.
+  /// What was priced elsewhere for the same rank, on this mesh or another, so many times.
   template <class Other>
-  void add_rows(const prices_on<Other>& other) {
+  void add_rows(const prices_on<Other>& other, std::int64_t times = 1) {
     for (const auto& [k, r] : other.rows()) {
       row& mine = rows_[k];
-      mine.calls += r.calls;
-      mine.bytes += r.bytes;
-      mine.most += r.most;
+      mine.calls += r.calls * times;
+      mine.bytes += r.bytes * times;
+      mine.most += r.most * times;
       mine.varies = mine.varies || r.varies;
     }
   }
@@ -113,8 +114,18 @@ class prices_on {
     using moved = typename Transfer::move_type;
     using axis = axis_of_move<moved>;
     if (grid_.template extent<axis>() == 1) return;
-    add(axis::name, name_of_move<moved>, phase,
-        bytes_moved<Transfer>(sizes.of(typename Transfer::dims_type{}), grid_));
+    const auto extents = sizes.of(typename Transfer::dims_type{});
+    if constexpr (is_in_pieces<Transfer>) {
+      if (sizes.overlap_products) {
+        const int messages = grid_.template extent<axis>() - 1;
+        for (int i = 0; i < messages; ++i) {
+          add(axis::name, "send", phase,
+              i == 0 ? bytes_sent_in_pieces<Transfer>(extents, grid_) : 0);
+        }
+        return;
+      }
+    }
+    add(axis::name, name_of_move<moved>, phase, bytes_moved<Transfer>(extents, grid_));
   }
 
   Mesh grid_;

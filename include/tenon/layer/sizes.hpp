@@ -35,6 +35,9 @@ class dim_sizes {
   context_plan context{};
   /// How many experts a token chooses, where there are any.
   std::int64_t experts_per_token = 2;
+  /// Products beside a cut sequence run in pieces, while the pieces travel. It changes no type; all
+  /// ranks have it alike.
+  bool overlap_products = false;
 
   template <tensor_dim D>
   dim_sizes& set(std::int64_t extent) {
