@@ -27,19 +27,6 @@
 
 namespace pretrain_decoder {
 
-std::unique_ptr<any_run> make_run(tenon::element_kind element, bool split_sequence,
-                                  tenon::ranks<grid>& group, const tenon::decoder_shape& shape,
-                                  const tenon::trainer_settings& settings) {
-  switch (element) {
-    case tenon::element_kind::fp64:
-      return make_fp64_run(split_sequence, group, shape, settings);
-    case tenon::element_kind::bf16:
-      return make_bf16_run(split_sequence, group, shape, settings);
-    default:
-      return make_fp32_run(split_sequence, group, shape, settings);
-  }
-}
-
 namespace {
 
 // The signal that asked the run to end, 0 when none did.
@@ -47,7 +34,7 @@ volatile std::sig_atomic_t interrupted = 0;
 void remember_signal(int number) { interrupted = number; }
 
 // Exchanges of the program's own, in no ledger: the element-wise maximum over all ranks.
-void largest_of_all(tenon::ranks<grid>& group, std::vector<std::int64_t>& values) {
+void largest_of_all(any_ranks& group, std::vector<std::int64_t>& values) {
   if (group.size() == 1) return;
   group.everyone().group().run({.call = tenon::collective::all_reduce,
                                 .element = tenon::element_kind::int64,
@@ -91,7 +78,7 @@ int threads_of_this_rank(const settings& run, int rank) {
 
 // Runs something on the first rank alone; when it fails, all ranks fail alike, with its sentence.
 template <class F>
-void on_first_rank(tenon::ranks<grid>& group, F&& f) {
+void on_first_rank(any_ranks& group, F&& f) {
   std::string sentence;
   std::vector<std::int64_t> told{0, 0};  // length of the sentence, and its kind
   if (group.rank() == 0) {
@@ -116,7 +103,7 @@ void on_first_rank(tenon::ranks<grid>& group, F&& f) {
   throw tenon::error(static_cast<tenon::error_kind>(told[1]), sentence);
 }
 
-void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& text) {
+void require_same_text(any_ranks& group, const tenon::training_text& text) {
   const auto print = static_cast<std::int64_t>(text.fingerprint() >> 1);
   std::vector<std::int64_t> both{print, -print};
   largest_of_all(group, both);
@@ -126,7 +113,7 @@ void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& te
 }
 
 // A text of each stage, told to all ranks.
-std::vector<std::string> texts_of_stages(tenon::ranks<grid>& group, const std::string& mine) {
+std::vector<std::string> texts_of_stages(any_ranks& group, const std::string& mine) {
   std::vector<std::string> all(static_cast<std::size_t>(group.stages()));
   all[static_cast<std::size_t>(group.stage())] = mine;
   if (group.stages() == 1) return all;
@@ -155,7 +142,7 @@ std::vector<std::string> texts_of_stages(tenon::ranks<grid>& group, const std::s
 }
 
 // The lines of all stages' texts, each once, in the order of the stages.
-std::vector<std::string> lines_of_stages(tenon::ranks<grid>& group, const std::string& mine) {
+std::vector<std::string> lines_of_stages(any_ranks& group, const std::string& mine) {
   std::vector<std::string> all;
   for (const std::string& text : texts_of_stages(group, mine)) {
     std::istringstream lines(text);
@@ -175,8 +162,7 @@ std::vector<std::string> words_of(const std::string& line) {
 }
 
 // The rows of a step's traffic on any stage: axis, collective, phase.
-std::vector<traffic_line> rows_of_all(tenon::ranks<grid>& group,
-                                      const tenon::prices_on<grid>& of_step) {
+std::vector<traffic_line> rows_of_all(any_ranks& group, const tenon::traffic_prices& of_step) {
   std::string mine;
   for (const auto& [key, row] : of_step.rows()) {
     const auto& [axis, call, phase] = key;
@@ -193,9 +179,8 @@ std::vector<traffic_line> rows_of_all(tenon::ranks<grid>& group,
 }
 
 // What the ledger has counted, beside what was predicted for the steps done.
-std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
-                                        const tenon::prices_on<grid>& of_step, std::int64_t steps,
-                                        std::vector<traffic_line> lines) {
+std::vector<traffic_line> traffic_lines(any_ranks& group, const tenon::traffic_prices& of_step,
+                                        std::int64_t steps, std::vector<traffic_line> lines) {
   std::vector<std::int64_t> numbers;
   for (const traffic_line& line : lines) {
     const auto found = group.ledger().rows().find(std::tuple(
@@ -218,7 +203,7 @@ std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
 }
 
 // The parameters of all stages.
-std::vector<parameter_line> parameters_of_all(tenon::ranks<grid>& group, any_run& trained) {
+std::vector<parameter_line> parameters_of_all(any_ranks& group, any_run& trained) {
   std::string mine;
   for (const parameter_line& line : trained.parameter_lines()) {
     mine += tenon::joined(line.name, "\t", line.dims, "\t", line.owner, "\t", line.use, "\t",
@@ -253,7 +238,7 @@ std::string sample(any_run& trained, const settings& run, const tenon::training_
 
 // The bytes of a step so far, for the axes given.
 std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(
-    tenon::ranks<grid>& group, const std::vector<std::string>& axes) {
+    any_ranks& group, const std::vector<std::string>& axes) {
   std::vector<std::pair<std::string, std::int64_t>> all;
   const auto counted = group.ledger().bytes_since_mark();
   for (const std::string& axis : axes) {
@@ -271,7 +256,7 @@ class overlap_chooser {
     trained.set_overlap(asked == overlap_choice::on);
   }
   // After each step; the ranks decide alike, by the slowest of them.
-  void after(tenon::ranks<grid>& group, double seconds) {
+  void after(any_ranks& group, double seconds) {
     if (!measuring_) return;
     // The first step of all is longer for other reasons.
     if (steps_++ > 0) times_[static_cast<std::size_t>(steps_ % 2)].push_back(seconds);
@@ -302,13 +287,12 @@ class overlap_chooser {
 int train(tenon::mpi_session& mpi, const settings& run) {
   auto world = mpi.world();
   const bool first = world->rank() == 0;
-  const grid mesh = tenon::mesh_of(run.strategy, world->rank());
   const tenon::training_text text = tenon::read_text(run.text);
   const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
                             run.shape.vocabulary);
-  tenon::ranks<grid> group(std::move(world), mesh,
-                           {.sums = run.strategy.sums, .timeout = run.timeout},
-                           run.strategy.pipeline);
+  const auto laid_out = make_ranks(std::move(world), run.strategy,
+                                   {.sums = run.strategy.sums, .timeout = run.timeout});
+  any_ranks& group = *laid_out;
   require_same_text(group, text);
   tenon::step_log log;
   on_first_rank(group, [&] {
@@ -341,12 +325,12 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   std::vector<std::int64_t> predicted_memory(1);
   {
     const tenon::shapes_only dry;
-    make_run(run.precision, run.strategy.split_sequence, group, run.shape, how)->step(source);
+    make_run(run.precision, group, run.shape, how)->step(source);
     predicted_memory[0] = tenon::memory_meter::of_this_rank().peak();
   }
   largest_of_all(group, predicted_memory);
 
-  const auto trained = make_run(run.precision, run.strategy.split_sequence, group, run.shape, how);
+  const auto trained = make_run(run.precision, group, run.shape, how);
   const auto predicted = trained->predicted_traffic();
   const auto rows = rows_of_all(group, predicted);
   std::vector<std::string> axes;
@@ -364,14 +348,15 @@ int train(tenon::mpi_session& mpi, const settings& run) {
     std::map<std::string, std::int64_t> busiest;
     for (std::size_t i = 0; i < axes.size(); ++i) busiest[axes[i]] = bytes[i];
     if (first) {
-      std::fputs(start_table(run, mesh, text.bytes_of_files(), data.order().sequences(), threads,
-                             parameters, busiest, predicted_memory[0])
-                     .c_str(),
-                 stdout);
+      std::fputs(
+          start_table(run, group.mesh_text(), text.bytes_of_files(), data.order().sequences(),
+                      threads, parameters, busiest, predicted_memory[0])
+              .c_str(),
+          stdout);
       std::fflush(stdout);
     }
   }
-  overlap_chooser overlap(*trained, run.overlap, mesh.size() > 1);
+  overlap_chooser overlap(*trained, run.overlap, group.size() > group.stages());
 
   std::signal(SIGINT, remember_signal);
   std::signal(SIGTERM, remember_signal);

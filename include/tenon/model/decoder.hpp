@@ -30,7 +30,7 @@ using attention_branch = named<"attention", recomputable<branch<Placed, Norm, In
 template <class Placed>
 using gpt2_block = chain<
     attention_branch<
-        Placed, layer_norm<hidden>,
+        Placed, layer_norm<hidden, typename Placed::cuts>,
         projections<dims<hidden>, typename Placed::cuts,
                     projection<"query", dims<heads, head_width>, bias_use::with>,
                     projection<"key", dims<kv_heads, head_width>, bias_use::with>,
@@ -41,7 +41,7 @@ using gpt2_block = chain<
         named<"output", typename Placed::leave>, named<"output", bias<dims<hidden>>>, dropout>,
     named<
         "feed_forward",
-        branch<Placed, layer_norm<hidden>,
+        branch<Placed, layer_norm<hidden, typename Placed::cuts>,
                named<"up", linear<dims<hidden>, dims<ffn>, typename Placed::cuts, bias_use::with>>,
                pointwise<function::gelu>,
                named<"down", linear<dims<ffn>, dims<hidden>, typename Placed::cuts,
@@ -54,7 +54,7 @@ using gpt2_block = chain<
 template <class Placed>
 using llama_block =
     chain<attention_branch<
-              Placed, rms_norm<hidden>,
+              Placed, rms_norm<hidden, typename Placed::cuts>,
               projections<dims<hidden>, typename Placed::cuts,
                           projection<"query", dims<heads, head_width>>,
                           projection<"key", dims<kv_heads, head_width>>,
@@ -64,7 +64,7 @@ using llama_block =
                                      bias_use::without, branch_end::yes>>,
               named<"output", typename Placed::leave>, dropout>,
           named<"feed_forward",
-                branch<Placed, rms_norm<hidden>,
+                branch<Placed, rms_norm<hidden, typename Placed::cuts>,
                        projections<dims<hidden>, typename Placed::cuts,
                                    projection<"gate", dims<ffn>>, projection<"up", dims<ffn>>>,
                        swiglu,
@@ -83,12 +83,12 @@ using llama_first = chain<embedding<E, "embedding", vocabulary, hidden, typename
 
 /// From the stream to logits; gpt2 ties the head to the embedding.
 template <class Placed>
-using gpt2_last =
-    chain<named<"final_norm", layer_norm<hidden>>, named<"head", typename Placed::enter>,
-          table_projection<"embedding", vocabulary, hidden, typename Placed::cuts>>;
+using gpt2_last = chain<named<"final_norm", layer_norm<hidden, typename Placed::cuts>>,
+                        named<"head", typename Placed::enter>,
+                        table_projection<"embedding", vocabulary, hidden, typename Placed::cuts>>;
 template <class Placed>
-using llama_last =
-    chain<named<"final_norm", rms_norm<hidden>>, named<"head", typename Placed::enter>,
-          table_projection<"head", vocabulary, hidden, typename Placed::cuts>>;
+using llama_last = chain<named<"final_norm", rms_norm<hidden, typename Placed::cuts>>,
+                         named<"head", typename Placed::enter>,
+                         table_projection<"head", vocabulary, hidden, typename Placed::cuts>>;
 
 }  // namespace tenon::inline v0

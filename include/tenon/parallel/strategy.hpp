@@ -121,8 +121,22 @@ struct tensor_parallel {
   using kind = policy_kind::tensor;
   static constexpr void set(run_strategy& run) noexcept {
     run.tensor = Extent;
+    run.tensor_grid = 1;
     run.split_sequence = false;
     (Options::set(run), ...);
+  }
+};
+
+/// Tensor parallel over a square of `Side` x `Side` ranks.
+/// Source: Q. Xu and others, Optimus, 2021.
+template <int Side>
+struct tensor_grid {
+  static_assert(Side >= 1, "tensor_grid: the side is not positive; give 1 or more ranks");
+  using kind = policy_kind::tensor;
+  static constexpr void set(run_strategy& run) noexcept {
+    run.tensor = 1;
+    run.tensor_grid = Side;
+    run.split_sequence = false;
   }
 };
 
