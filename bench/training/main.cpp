@@ -27,7 +27,6 @@
 
 namespace {
 
-using pretrain_decoder::grid;
 using tenon::joined;
 
 struct settings {
@@ -64,6 +63,7 @@ std::string read_flags(int argc, char** argv, int ranks, settings& run) {
                     "sequences in one forward of one rank; 0: all of its own");
   parser.add_option("--data", run.strategy.data, "ranks on the data axis; 0: those left");
   size("--tensor", run.strategy.tensor, "ranks on the tensor axis");
+  size("--tensor-grid", run.strategy.tensor_grid, "side of a square of ranks in its place");
   parser.add_flag("--split-sequence", run.strategy.split_sequence, "cut the sequence on tensor");
   parser.add_option("--precision", precision, "element")
       ->capture_default_str()
@@ -85,20 +85,10 @@ std::string read_flags(int argc, char** argv, int ranks, settings& run) {
   run.shape = tenon::completed(run.shape);
   tenon::check(run.shape);
   run.strategy = tenon::laid_out(run.strategy, ranks);
-  if (run.microbatch == 0) run.microbatch = (run.batch - 1) / run.strategy.data + 1;
+  if (run.microbatch == 0) {
+    run.microbatch = (run.batch - 1) / (run.strategy.data * run.strategy.tensor_grid) + 1;
+  }
   return "";
-}
-
-std::unique_ptr<pretrain_decoder::any_run> make(const settings& run, tenon::ranks<grid>& group,
-                                                const tenon::trainer_settings& how) {
-  const bool split = run.strategy.split_sequence;
-  if (run.precision == tenon::element_kind::fp64) {
-    return pretrain_decoder::make_fp64_run(split, group, run.shape, how);
-  }
-  if (run.precision == tenon::element_kind::bf16) {
-    return pretrain_decoder::make_bf16_run(split, group, run.shape, how);
-  }
-  return pretrain_decoder::make_fp32_run(split, group, run.shape, how);
 }
 
 // Bytes of a line of /proc/self/status, 0 where there is none.
@@ -145,8 +135,7 @@ int measure(tenon::mpi_session& mpi, const settings& run) {
   auto world = mpi.world();
   const int ranks = world->size();
   const bool first = world->rank() == 0;
-  const grid mesh = tenon::mesh_of(run.strategy, world->rank());
-  tenon::ranks<grid> group(std::move(world), mesh, {.timeout = 600});
+  const auto group = pretrain_decoder::make_ranks(std::move(world), run.strategy, {.timeout = 600});
   tenon::kernel::set_threads(run.threads);
 
   const tenon::trainer_settings how{.batch = run.batch, .microbatch = run.microbatch};
@@ -165,7 +154,7 @@ int measure(tenon::mpi_session& mpi, const settings& run) {
   std::int64_t predicted = 0;
   {
     const tenon::shapes_only dry;
-    make(run, group, how)->step(source);
+    pretrain_decoder::make_run(run.precision, *group, run.shape, how)->step(source);
     predicted = tenon::memory_meter::of_this_rank().peak();
   }
 
@@ -173,7 +162,7 @@ int measure(tenon::mpi_session& mpi, const settings& run) {
   bench::replay({}, run.threads).square_seconds(512);
   tenon::keep_pages();
   const std::int64_t resident_at_start = status_bytes("VmRSS");
-  const auto trained = make(run, group, how);
+  const auto trained = pretrain_decoder::make_run(run.precision, *group, run.shape, how);
   std::vector<tenon::kernel::product_record> records;
   trained->step(source);
   {

@@ -78,7 +78,7 @@ enum option {
 using choice = std::array<int, options>;
 
 constexpr int values_of(option which) {
-  constexpr int counts[] = {2, 3, 4, 3, 4, 2, 2, 3, 2, 2, 3, 2};
+  constexpr int counts[] = {2, 3, 4, 3, 4, 2, 2, 3, 2, 3, 3, 2};
   return counts[which];
 }
 
@@ -95,6 +95,9 @@ choice drawn(const extents& e, const random_stream& stream_of_draws, std::int64_
   if (e.context == 1) all[attention] = all[order] = -1;
   if (e.context < 4 && all[attention] == 2) all[attention] = 1;  // 2d needs both
   if (e.tensor == 1) all[stream] = -1;
+  // Four tensor ranks may be a grid of 2 x 2, where nothing else cuts a sequence or has experts.
+  if (all[stream] == 2 && e.tensor == 4 && e.context * e.expert == 1) all[blocks] = 0;
+  if (all[stream] == 2 && (e.tensor != 4 || e.context * e.expert > 1)) all[stream] = 1;
   if (all[schedule] == 2 && 8 % (2 * e.pipeline) != 0) all[schedule] = 1;  // two chunks do not fit
   return all;
 }
@@ -146,6 +149,11 @@ layout_request made(const extents& e, const choice& all) {
     if (all[attention] == 0 && e.context == 4) r.attention.ring_window = 2;
   }
   r.split_sequence = all[stream] == 1;
+  if (all[stream] == 2) {
+    r.tensor = 1;
+    r.tensor_grid = 2;
+    made.bar = 1e-9;
+  }
   r.recompute = repeated[all[again]];
   if (all[packing] == 1) r.document_separator = 5;
   made.name = tenon_test::text_of(r);

@@ -69,6 +69,8 @@ constexpr flag flags[] = {
      "ranks on the expert axis: each has a part of the experts, and tokens of its own",
      "Parallelism"},
     {"--tensor", "T", "1", "1", "ranks on the tensor axis", "Parallelism"},
+    {"--tensor-grid", "Q", "1", "2", "Q x Q ranks in the place of the tensor axis (SUMMA)",
+     "Parallelism"},
     {"--split-sequence", nullptr, "off", "",
      "cut the sequence on the tensor axis between the products", "Parallelism"},
     {"--recompute", "none|attention|block", "none", "block",
@@ -391,6 +393,7 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   run.overlap = overlaps[typed.choice("--overlap", "auto")];
   run.strategy.expert = typed.whole("--expert-parallel", 1, 1, most);
   run.strategy.tensor = typed.whole("--tensor", 1, 1, most);
+  run.strategy.tensor_grid = typed.whole("--tensor-grid", 1, 1, most);
   run.strategy.context = typed.whole("--context", 1, 1, most);
   set_attention(typed, most, run.strategy);
   run.strategy.split_sequence = switches.at("--split-sequence");
@@ -415,7 +418,8 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   tenon::check(run.shape);
   run.strategy = tenon::laid_out(run.strategy, ranks);
   if (run.microbatch == 0) {
-    const std::int64_t sharing = std::int64_t{run.strategy.data} * run.strategy.expert;
+    const std::int64_t sharing =
+        std::int64_t{run.strategy.data} * run.strategy.expert * run.strategy.tensor_grid;
     run.microbatch = run.batch / sharing + (run.batch % sharing != 0 ? 1 : 0);
   }
   tenon::require(run.microbatch <= run.batch, "--microbatch ", run.microbatch,

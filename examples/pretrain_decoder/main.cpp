@@ -27,19 +27,6 @@
 
 namespace pretrain_decoder {
 
-std::unique_ptr<any_run> make_run(tenon::element_kind element, bool split_sequence,
-                                  tenon::ranks<grid>& group, const tenon::decoder_shape& shape,
-                                  const tenon::trainer_settings& settings) {
-  switch (element) {
-    case tenon::element_kind::fp64:
-      return make_fp64_run(split_sequence, group, shape, settings);
-    case tenon::element_kind::bf16:
-      return make_bf16_run(split_sequence, group, shape, settings);
-    default:
-      return make_fp32_run(split_sequence, group, shape, settings);
-  }
-}
-
 namespace {
 
 // The signal that asked the run to end, 0 when none did.
@@ -47,7 +34,7 @@ volatile std::sig_atomic_t interrupted = 0;
 void remember_signal(int number) { interrupted = number; }
 
 // Exchanges of the program's own, in no ledger: the element-wise maximum over all ranks.
-void largest_of_all(tenon::ranks<grid>& group, std::vector<std::int64_t>& values) {
+void largest_of_all(any_ranks& group, std::vector<std::int64_t>& values) {
   if (group.size() == 1) return;
   group.everyone().group().run({.call = tenon::collective::all_reduce,
                                 .element = tenon::element_kind::int64,
@@ -91,7 +78,7 @@ int threads_of_this_rank(const settings& run, int rank) {
 
 // Runs something on the first rank alone; when it fails, all ranks fail alike, with its sentence.
 template <class F>
-void on_first_rank(tenon::ranks<grid>& group, F&& f) {
+void on_first_rank(any_ranks& group, F&& f) {
   std::string sentence;
   std::vector<std::int64_t> told{0, 0};  // length of the sentence, and its kind
   if (group.rank() == 0) {
@@ -116,7 +103,7 @@ void on_first_rank(tenon::ranks<grid>& group, F&& f) {
   throw tenon::error(static_cast<tenon::error_kind>(told[1]), sentence);
 }
 
-void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& text) {
+void require_same_text(any_ranks& group, const tenon::training_text& text) {
   const auto print = static_cast<std::int64_t>(text.fingerprint() >> 1);
   std::vector<std::int64_t> both{print, -print};
   largest_of_all(group, both);
@@ -126,7 +113,7 @@ void require_same_text(tenon::ranks<grid>& group, const tenon::training_text& te
 }
 
 // A text of each stage, told to all ranks.
-std::vector<std::string> texts_of_stages(tenon::ranks<grid>& group, const std::string& mine) {
+std::vector<std::string> texts_of_stages(any_ranks& group, const std::string& mine) {
   std::vector<std::string> all(static_cast<std::size_t>(group.stages()));
   all[static_cast<std::size_t>(group.stage())] = mine;
   if (group.stages() == 1) return all;
@@ -155,7 +142,7 @@ std::vector<std::string> texts_of_stages(tenon::ranks<grid>& group, const std::s
 }
 
 // The lines of all stages' texts, each once, in the order of the stages.
-std::vector<std::string> lines_of_stages(tenon::ranks<grid>& group, const std::string& mine) {
+std::vector<std::string> lines_of_stages(any_ranks& group, const std::string& mine) {
   std::vector<std::string> all;
   for (const std::string& text : texts_of_stages(group, mine)) {
     std::istringstream lines(text);
@@ -175,27 +162,26 @@ std::vector<std::string> words_of(const std::string& line) {
 }
 
 // The rows of a step's traffic on any stage: axis, collective, phase.
-std::vector<traffic_line> rows_of_all(tenon::ranks<grid>& group,
-                                      const tenon::prices_on<grid>& of_step) {
+std::vector<traffic_line> rows_of_all(any_ranks& group, const tenon::traffic_prices& of_step) {
   std::string mine;
   for (const auto& [key, row] : of_step.rows()) {
     const auto& [axis, call, phase] = key;
-    mine += tenon::joined(axis, "\t", call, "\t", phase, "\n");
+    mine += tenon::joined(axis, "\t", call, "\t", phase, "\t", row.varies ? "varies" : "", "\n");
   }
   std::vector<traffic_line> rows;
   auto lines = lines_of_stages(group, mine);
   std::sort(lines.begin(), lines.end());
   for (const std::string& line : lines) {
     const auto words = words_of(line);
-    rows.push_back({words[0], words[1], words[2]});
+    rows.push_back(
+        {.axis = words[0], .call = words[1], .phase = words[2], .varies = words.size() > 3});
   }
   return rows;
 }
 
 // What the ledger has counted, beside what was predicted for the steps done.
-std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
-                                        const tenon::prices_on<grid>& of_step, std::int64_t steps,
-                                        std::vector<traffic_line> lines) {
+std::vector<traffic_line> traffic_lines(any_ranks& group, const tenon::traffic_prices& of_step,
+                                        std::int64_t steps, std::vector<traffic_line> lines) {
   std::vector<std::int64_t> numbers;
   for (const traffic_line& line : lines) {
     const auto found = group.ledger().rows().find(std::tuple(
@@ -203,245 +189,239 @@ std::vector<traffic_line> traffic_lines(tenon::ranks<grid>& group,
     const tenon::ledger_row counted =
         found == group.ledger().rows().end() ? tenon::ledger_row{} : found->second;
     const auto priced = of_step.rows().find({line.axis, line.call, line.phase});
-    const std::int64_t bytes = priced == of_step.rows().end() ? 0 : priced->second.bytes;
-    numbers.insert(numbers.end(), {
-      counted.calls, counted.bytes, bytes *steps, lines.push_back({axis, call, phase});
-      lines.back().varies = row.varies;
-      numbers.insert(numbers.end(), {counted.calls, counted.bytes, row.most * steps,
-                                     static_cast<std::int64_t>(counted.seconds * 1e6)});
+    const std::int64_t bytes = priced == of_step.rows().end() ? 0 : priced->second.most;
+    numbers.insert(numbers.end(), {counted.calls, counted.bytes, bytes * steps,
+                                   static_cast<std::int64_t>(counted.seconds * 1e6)});
   }
   largest_of_all(group, numbers);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-      lines[i].calls = numbers[4 * i];
-      lines[i].counted = numbers[4 * i + 1];
-      lines[i].predicted = numbers[4 * i + 2];
-      lines[i].seconds = static_cast<double>(numbers[4 * i + 3]) * 1e-6;
+    lines[i].calls = numbers[4 * i];
+    lines[i].counted = numbers[4 * i + 1];
+    lines[i].predicted = numbers[4 * i + 2];
+    lines[i].seconds = static_cast<double>(numbers[4 * i + 3]) * 1e-6;
   }
   return lines;
+}
+
+// The parameters of all stages.
+std::vector<parameter_line> parameters_of_all(any_ranks& group, any_run& trained) {
+  std::string mine;
+  for (const parameter_line& line : trained.parameter_lines()) {
+    mine += tenon::joined(line.name, "\t", line.dims, "\t", line.owner, "\t", line.use, "\t",
+                          line.elements, "\n");
+  }
+  std::vector<parameter_line> lines;
+  for (const std::string& line : lines_of_stages(group, mine)) {
+    const auto words = words_of(line);
+    lines.push_back({words[0], words[1], words[2], words[3], std::stoll(words[4])});
+  }
+  return lines;
+}
+
+// Continues a piece of the text by `run.sample` bytes; every rank takes part and gets the text.
+std::string sample(any_run& trained, const settings& run, const tenon::training_text& text) {
+  const std::size_t prompt = std::min<std::size_t>(32, text.bytes.size());
+  const auto begin = static_cast<std::ptrdiff_t>((text.bytes.size() - prompt) / 2);
+  std::vector<std::uint8_t> bytes(text.bytes.begin() + begin,
+                                  text.bytes.begin() + begin + static_cast<std::ptrdiff_t>(prompt));
+  std::vector<std::int32_t> tokens(bytes.begin(), bytes.end());
+  const tenon::random_stream stream(run.seed, "sample");
+  for (std::int64_t i = 0; i < run.sample; ++i) {
+    tokens.push_back(trained.next_token(tokens, [&](std::span<const float> logits) {
+      return tenon::next_token(logits, 0.7, stream, i);
+    }));
+    bytes.push_back(static_cast<std::uint8_t>(tokens.back()));
+  }
+  const std::span<const std::uint8_t> all(bytes);
+  return tenon::joined("sample, continuing \"", tenon::printable(all.first(prompt)), "\":\n",
+                       tenon::printable(all.subspan(prompt)), "\n");
+}
+
+// The bytes of a step so far, for the axes given.
+std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(
+    any_ranks& group, const std::vector<std::string>& axes) {
+  std::vector<std::pair<std::string, std::int64_t>> all;
+  const auto counted = group.ledger().bytes_since_mark();
+  for (const std::string& axis : axes) {
+    const auto found = counted.find(axis);
+    all.emplace_back(axis, found == counted.end() ? 0 : found->second);
+  }
+  return all;
+}
+
+// Measures steps with and without overlap, in turns, and keeps what was faster.
+class overlap_chooser {
+ public:
+  overlap_chooser(any_run& trained, overlap_choice asked, bool anything_to_overlap)
+      : trained_(&trained), measuring_(asked == overlap_choice::measured && anything_to_overlap) {
+    trained.set_overlap(asked == overlap_choice::on);
+  }
+  // After each step; the ranks decide alike, by the slowest of them.
+  void after(any_ranks& group, double seconds) {
+    if (!measuring_) return;
+    // The first step of all is longer for other reasons.
+    if (steps_++ > 0) times_[static_cast<std::size_t>(steps_ % 2)].push_back(seconds);
+    if (steps_ <= 2 * steps_each) return trained_->set_overlap(steps_ % 2 == 0);
+    measuring_ = false;
+    std::vector<std::int64_t> nanoseconds;
+    for (auto& times : times_) {
+      std::sort(times.begin(), times.end());
+      nanoseconds.push_back(static_cast<std::int64_t>(times[times.size() / 2] * 1e9));
+    }
+    largest_of_all(group, nanoseconds);
+    const bool on = nanoseconds[1] < nanoseconds[0];
+    trained_->set_overlap(on);
+    if (group.rank() != 0) return;
+    tenon::log(tenon::log_level::info, "--overlap auto took ", on ? "on" : "off", ": a step took ",
+               static_cast<double>(nanoseconds[1]) * 1e-6, " ms with it and ",
+               static_cast<double>(nanoseconds[0]) * 1e-6, " ms without");
   }
 
-  // The parameters of all stages.
-  std::vector<parameter_line> parameters_of_all(tenon::ranks<grid> & group, any_run & trained) {
-    std::string mine;
-    for (const parameter_line& line : trained.parameter_lines()) {
-      mine += tenon::joined(line.name, "\t", line.dims, "\t", line.owner, "\t", line.use, "\t",
-                            line.elements, "\n");
-    }
-    std::vector<parameter_line> lines;
-    for (const std::string& line : lines_of_stages(group, mine)) {
-      const auto words = words_of(line);
-      lines.push_back({words[0], words[1], words[2], words[3], std::stoll(words[4])});
-    }
-    return lines;
-  }
+ private:
+  static constexpr int steps_each = 4;
+  any_run* trained_;
+  bool measuring_;
+  int steps_ = 0;
+  std::vector<double> times_[2];  // without, with
+};
 
-  // Continues a piece of the text by `run.sample` bytes; every rank takes part and gets the text.
-  std::string sample(any_run & trained, const settings& run, const tenon::training_text& text) {
-    const std::size_t prompt = std::min<std::size_t>(32, text.bytes.size());
-    const auto begin = static_cast<std::ptrdiff_t>((text.bytes.size() - prompt) / 2);
-    std::vector<std::uint8_t> bytes(
-        text.bytes.begin() + begin,
-        text.bytes.begin() + begin + static_cast<std::ptrdiff_t>(prompt));
-    std::vector<std::int32_t> tokens(bytes.begin(), bytes.end());
-    const tenon::random_stream stream(run.seed, "sample");
-    for (std::int64_t i = 0; i < run.sample; ++i) {
-      tokens.push_back(trained.next_token(tokens, [&](std::span<const float> logits) {
-        return tenon::next_token(logits, 0.7, stream, i);
-      }));
-      bytes.push_back(static_cast<std::uint8_t>(tokens.back()));
-    }
-    const std::span<const std::uint8_t> all(bytes);
-    return tenon::joined("sample, continuing \"", tenon::printable(all.first(prompt)), "\":\n",
-                         tenon::printable(all.subspan(prompt)), "\n");
-  }
+int train(tenon::mpi_session& mpi, const settings& run) {
+  auto world = mpi.world();
+  const bool first = world->rank() == 0;
+  const tenon::training_text text = tenon::read_text(run.text);
+  const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
+                            run.shape.vocabulary);
+  const auto laid_out = make_ranks(std::move(world), run.strategy,
+                                   {.sums = run.strategy.sums, .timeout = run.timeout});
+  any_ranks& group = *laid_out;
+  require_same_text(group, text);
+  tenon::step_log log;
+  on_first_rank(group, [&] {
+    if (!run.log.empty()) log = tenon::step_log(run.log);
+  });
+  const int threads = threads_of_this_rank(run, group.rank());
+  tenon::kernel::set_threads(threads);
+  tenon::keep_pages();
 
-  // The bytes of a step so far, for the axes given.
-  std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(
-      tenon::ranks<grid> & group, const std::vector<std::string>& axes) {
-    std::vector<std::pair<std::string, std::int64_t>> all;
-    const auto counted = group.ledger().bytes_since_mark();
+  const tenon::trainer_settings how{
+      .batch = run.batch,
+      .microbatch = run.microbatch,
+      .rate = {.peak = run.learning_rate, .warmup = run.warmup, .steps = run.steps},
+      .optimizer = {.weight_decay = run.weight_decay},
+      .clip = run.clip,
+      .balance = run.balance,
+      .seed = run.seed,
+      .shards = {.stage = run.strategy.shards,
+                 .data_extent = run.strategy.data_shard,
+                 .overlap = run.overlap != overlap_choice::off},
+      .schedule = run.strategy.schedule,
+      .chunks = run.strategy.chunks,
+      .recompute = run.strategy.recompute,
+      .context = {run.strategy.order, run.strategy.heads_parallel, run.strategy.ring_window},
+      .document_separator = run.document_separator};
+  const tenon::token_source source =
+      [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,
+          std::span<std::int32_t> targets) { data.fill(step, places, inputs, targets); };
+
+  // The same program on shapes alone tells what it will hold, before any of it is there.
+  std::vector<std::int64_t> predicted_memory(1);
+  {
+    const tenon::shapes_only dry;
+    make_run(run.precision, group, run.shape, how)->step(source);
+    predicted_memory[0] = tenon::memory_meter::of_this_rank().peak();
+  }
+  largest_of_all(group, predicted_memory);
+
+  const auto trained = make_run(run.precision, group, run.shape, how);
+  const auto predicted = trained->predicted_traffic();
+  const auto rows = rows_of_all(group, predicted);
+  std::vector<std::string> axes;
+  for (const traffic_line& row : rows) {
+    if (std::find(axes.begin(), axes.end(), row.axis) == axes.end()) axes.push_back(row.axis);
+  }
+  const auto parameters = parameters_of_all(group, *trained);
+  if (!run.quiet) {
+    const auto by_axis = predicted.bytes_by_axis();
+    std::vector<std::int64_t> bytes;
     for (const std::string& axis : axes) {
-      const auto found = counted.find(axis);
-      all.emplace_back(axis, found == counted.end() ? 0 : found->second);
+      bytes.push_back(by_axis.contains(axis) ? by_axis.at(axis) : 0);
     }
-    return all;
+    largest_of_all(group, bytes);
+    std::map<std::string, std::int64_t> busiest;
+    for (std::size_t i = 0; i < axes.size(); ++i) busiest[axes[i]] = bytes[i];
+    if (first) {
+      std::fputs(
+          start_table(run, group.mesh_text(), text.bytes_of_files(), data.order().sequences(),
+                      threads, parameters, busiest, predicted_memory[0])
+              .c_str(),
+          stdout);
+      std::fflush(stdout);
+    }
   }
+  overlap_chooser overlap(*trained, run.overlap, group.size() > group.stages());
 
-  // Measures steps with and without overlap, in turns, and keeps what was faster.
-  class overlap_chooser {
-   public:
-    overlap_chooser(any_run& trained, overlap_choice asked, bool anything_to_overlap)
-        : trained_(&trained), measuring_(asked == overlap_choice::measured && anything_to_overlap) {
-      trained.set_overlap(asked == overlap_choice::on);
+  std::signal(SIGINT, remember_signal);
+  std::signal(SIGTERM, remember_signal);
+  tenon::progress lines(run.steps);
+  std::vector<tenon::step_result> results;
+  int asked_to_end = 0;
+  const double operations_before = tenon::kernel::product_operations();
+  for (std::int64_t i = 0; i < run.steps && asked_to_end == 0; ++i) {
+    const tenon::step_result result = trained->step(source);
+    results.push_back(result);
+    overlap.after(group, result.seconds);
+    tenon::step_record record{
+        .step = result.step + 1,
+        .loss = result.loss,
+        .gradient_norm = result.gradient_norm,
+        .tokens = result.tokens,
+        .step_seconds = result.seconds,
+        .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
+        .collective_seconds = result.collective_seconds,
+        .bytes = bytes_of_step(group, axes)};
+    std::vector<std::int64_t> exchanged{interrupted};
+    for (const auto& [axis, bytes] : record.bytes) exchanged.push_back(bytes);
+    largest_of_all(group, exchanged);
+    asked_to_end = static_cast<int>(exchanged[0]);
+    for (std::size_t a = 0; a < record.bytes.size(); ++a) record.bytes[a].second = exchanged[a + 1];
+    if (first) {
+      log.write(record);
+      if (!run.quiet) lines.show(stdout, record);
     }
-    // After each step; the ranks decide alike, by the slowest of them.
-    void after(tenon::ranks<grid>& group, double seconds) {
-      if (!measuring_) return;
-      // The first step of all is longer for other reasons.
-      if (steps_++ > 0) times_[static_cast<std::size_t>(steps_ % 2)].push_back(seconds);
-      if (steps_ <= 2 * steps_each) return trained_->set_overlap(steps_ % 2 == 0);
-      measuring_ = false;
-      std::vector<std::int64_t> nanoseconds;
-      for (auto& times : times_) {
-        std::sort(times.begin(), times.end());
-        nanoseconds.push_back(static_cast<std::int64_t>(times[times.size() / 2] * 1e9));
-      }
-      largest_of_all(group, nanoseconds);
-      const bool on = nanoseconds[1] < nanoseconds[0];
-      trained_->set_overlap(on);
-      if (group.rank() != 0) return;
-      tenon::log(tenon::log_level::info, "--overlap auto took ", on ? "on" : "off",
-                 ": a step took ", static_cast<double>(nanoseconds[1]) * 1e-6, " ms with it and ",
-                 static_cast<double>(nanoseconds[0]) * 1e-6, " ms without");
-    }
-
-   private:
-    static constexpr int steps_each = 4;
-    any_run* trained_;
-    bool measuring_;
-    int steps_ = 0;
-    std::vector<double> times_[2];  // without, with
-  };
-
-  int train(tenon::mpi_session & mpi, const settings& run) {
-    auto world = mpi.world();
-    const bool first = world->rank() == 0;
-    const grid mesh = tenon::mesh_of(run.strategy, world->rank());
-    const tenon::training_text text = tenon::read_text(run.text);
-    const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
-                              run.shape.vocabulary);
-    tenon::ranks<grid> group(std::move(world), mesh,
-                             {.sums = run.strategy.sums, .timeout = run.timeout},
-                             run.strategy.pipeline);
-    require_same_text(group, text);
-    tenon::step_log log;
-    on_first_rank(group, [&] {
-      if (!run.log.empty()) log = tenon::step_log(run.log);
-    });
-    const int threads = threads_of_this_rank(run, group.rank());
-    tenon::kernel::set_threads(threads);
-    tenon::keep_pages();
-
-    const tenon::trainer_settings how{
-        .batch = run.batch,
-        .microbatch = run.microbatch,
-        .rate = {.peak = run.learning_rate, .warmup = run.warmup, .steps = run.steps},
-        .optimizer = {.weight_decay = run.weight_decay},
-        .clip = run.clip,
-        .balance = run.balance,
-        .seed = run.seed,
-        .shards = {.stage = run.strategy.shards,
-                   .data_extent = run.strategy.data_shard,
-                   .overlap = run.overlap != overlap_choice::off},
-        .schedule = run.strategy.schedule,
-        .chunks = run.strategy.chunks,
-        .recompute = run.strategy.recompute,
-        .context = {run.strategy.order, run.strategy.heads_parallel, run.strategy.ring_window},
-        .document_separator = run.document_separator};
-    const tenon::token_source source =
-        [&](std::int64_t step, tenon::region places, std::span<std::int32_t> inputs,
-            std::span<std::int32_t> targets) { data.fill(step, places, inputs, targets); };
-
-    // The same program on shapes alone tells what it will hold, before any of it is there.
-    std::vector<std::int64_t> predicted_memory(1);
-    {
-      const tenon::shapes_only dry;
-      make_run(run.precision, run.strategy.split_sequence, group, run.shape, how)->step(source);
-      predicted_memory[0] = tenon::memory_meter::of_this_rank().peak();
-    }
-    largest_of_all(group, predicted_memory);
-
-    const auto trained =
-        make_run(run.precision, run.strategy.split_sequence, group, run.shape, how);
-    const auto predicted = trained->predicted_traffic();
-    const auto rows = rows_of_all(group, predicted);
-    std::vector<std::string> axes;
-    for (const traffic_line& row : rows) {
-      if (std::find(axes.begin(), axes.end(), row.axis) == axes.end()) axes.push_back(row.axis);
-    }
-    const auto parameters = parameters_of_all(group, *trained);
-    if (!run.quiet) {
-      const auto by_axis = predicted.bytes_by_axis();
-      std::vector<std::int64_t> bytes;
-      for (const std::string& axis : axes) {
-        bytes.push_back(by_axis.contains(axis) ? by_axis.at(axis) : 0);
-      }
-      largest_of_all(group, bytes);
-      std::map<std::string, std::int64_t> busiest;
-      for (std::size_t i = 0; i < axes.size(); ++i) busiest[axes[i]] = bytes[i];
-      if (first) {
-        std::fputs(start_table(run, mesh, text.bytes_of_files(), data.order().sequences(), threads,
-                               parameters, busiest, predicted_memory[0])
-                       .c_str(),
-                   stdout);
-        std::fflush(stdout);
-      }
-    }
-    overlap_chooser overlap(*trained, run.overlap, mesh.size() > 1);
-
-    std::signal(SIGINT, remember_signal);
-    std::signal(SIGTERM, remember_signal);
-    tenon::progress lines(run.steps);
-    std::vector<tenon::step_result> results;
-    int asked_to_end = 0;
-    const double operations_before = tenon::kernel::product_operations();
-    for (std::int64_t i = 0; i < run.steps && asked_to_end == 0; ++i) {
-      const tenon::step_result result = trained->step(source);
-      results.push_back(result);
-      overlap.after(group, result.seconds);
-      tenon::step_record record{
-          .step = result.step + 1,
-          .loss = result.loss,
-          .gradient_norm = result.gradient_norm,
-          .tokens = result.tokens,
-          .step_seconds = result.seconds,
-          .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
-          .collective_seconds = result.collective_seconds,
-          .bytes = bytes_of_step(group, axes)};
-      std::vector<std::int64_t> exchanged{interrupted};
-      for (const auto& [axis, bytes] : record.bytes) exchanged.push_back(bytes);
-      largest_of_all(group, exchanged);
-      asked_to_end = static_cast<int>(exchanged[0]);
-      for (std::size_t a = 0; a < record.bytes.size(); ++a)
-        record.bytes[a].second = exchanged[a + 1];
-      if (first) {
-        log.write(record);
-        if (!run.quiet) lines.show(stdout, record);
-      }
-    }
-    const double operations = tenon::kernel::product_operations() - operations_before;
-    const auto steps = static_cast<std::int64_t>(results.size());
-
-    std::vector<std::int64_t> held{tenon::memory_meter::of_this_rank().peak()};
-    const auto traffic = traffic_lines(group, predicted, steps, rows);
-    largest_of_all(group, held);
-    if (first && !run.quiet) {
-      std::fputs(("\n" + ledger_table(traffic)).c_str(), stdout);
-      std::fputs(tenon::joined("memory of the fullest rank: predicted ",
-                               tenon::grouped(predicted_memory[0]), " bytes, counted ",
-                               tenon::grouped(held[0]), "\n")
-                     .c_str(),
-                 stdout);
-    }
-    if (first && run.profile) {
-      std::fputs(("\n" + profile_table(results, operations / static_cast<double>(
-                                                                 std::max<std::int64_t>(steps, 1))))
-                     .c_str(),
-                 stdout);
-    }
-    if (asked_to_end != 0) {
-      if (first) {
-        tenon::log(tenon::log_level::warning, "interrupted after step ", steps, " of ", run.steps);
-      }
-      return 128 + asked_to_end;
-    }
-    if (run.sample > 0) {
-      const std::string generated = sample(*trained, run, text);
-      if (first) std::fputs(("\n" + generated).c_str(), stdout);
-    }
-    std::fflush(stdout);
-    return 0;
   }
+  const double operations = tenon::kernel::product_operations() - operations_before;
+  const auto steps = static_cast<std::int64_t>(results.size());
+
+  std::vector<std::int64_t> held{tenon::memory_meter::of_this_rank().peak()};
+  const auto traffic = traffic_lines(group, predicted, steps, rows);
+  largest_of_all(group, held);
+  if (first && !run.quiet) {
+    std::fputs(("\n" + ledger_table(traffic)).c_str(), stdout);
+    std::fputs(
+        tenon::joined("memory of the fullest rank: predicted ", tenon::grouped(predicted_memory[0]),
+                      " bytes, counted ", tenon::grouped(held[0]), "\n")
+            .c_str(),
+        stdout);
+  }
+  if (first && run.profile) {
+    std::fputs(("\n" + profile_table(results, operations / static_cast<double>(
+                                                               std::max<std::int64_t>(steps, 1))))
+                   .c_str(),
+               stdout);
+  }
+  if (asked_to_end != 0) {
+    if (first) {
+      tenon::log(tenon::log_level::warning, "interrupted after step ", steps, " of ", run.steps);
+    }
+    return 128 + asked_to_end;
+  }
+  if (run.sample > 0) {
+    const std::string generated = sample(*trained, run, text);
+    if (first) std::fputs(("\n" + generated).c_str(), stdout);
+  }
+  std::fflush(stdout);
+  return 0;
+}
 
 }  // namespace
 }  // namespace pretrain_decoder

@@ -45,7 +45,7 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::string start_table(const settings& run, const grid& mesh, std::int64_t text_bytes,
+std::string start_table(const settings& run, const std::string& mesh, std::int64_t text_bytes,
                         std::int64_t sequences, int threads,
                         const std::vector<parameter_line>& parameters,
                         const std::map<std::string, std::int64_t>& bytes_of_step,
@@ -72,7 +72,7 @@ std::string start_table(const settings& run, const grid& mesh, std::int64_t text
   facts.row(
       {"mesh", joined(run.strategy.pipeline > 1 ? joined("pipeline ", run.strategy.pipeline, " x ")
                                                 : std::string(),
-                      mesh.text(), ", ", threads, threads == 1 ? " thread" : " threads",
+                      mesh, ", ", threads, threads == 1 ? " thread" : " threads",
                       " a rank, sequence between blocks ",
                       run.strategy.split_sequence ? "split on tensor" : "whole")});
   const auto& how = run.strategy;

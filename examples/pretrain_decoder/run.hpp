@@ -6,13 +6,64 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/train/trainer.hpp"
 
 namespace pretrain_decoder {
 
-using grid = tenon::decoder_mesh;
+/// The ranks of a run, whatever mesh they are laid out on.
+class any_ranks {
+ public:
+  virtual ~any_ranks() = default;
+  virtual tenon::communicator& everyone() = 0;
+  virtual tenon::communicator& pipeline() = 0;
+  /// The mesh of one stage: "data 2 x tensor 4".
+  virtual std::string mesh_text() const = 0;
+
+  int rank() { return everyone().rank(); }
+  int size() { return everyone().size(); }
+  int stage() { return pipeline().rank(); }
+  int stages() { return pipeline().size(); }
+  tenon::ledger& ledger() { return everyone().book(); }
+};
+
+/// The ranks on the mesh that a state of the stream asks for.
+template <class StreamState>
+class ranks_for final : public any_ranks {
+  using placed = tenon::decoder_placements<StreamState>;
+
+ public:
+  ranks_for(std::unique_ptr<tenon::transport> world, const tenon::run_strategy& strategy,
+            tenon::communicator_options options)
+      : ranks_for(placed::mesh_of(strategy, world->rank()), std::move(world), strategy, options) {}
+
+  tenon::communicator& everyone() override { return held.everyone(); }
+  tenon::communicator& pipeline() override { return held.pipeline(); }
+  std::string mesh_text() const override { return held.grid().text(); }
+
+  tenon::ranks<typename placed::mesh_type> held;
+
+ private:
+  ranks_for(typename placed::mesh_type mesh, std::unique_ptr<tenon::transport> world,
+            const tenon::run_strategy& strategy, tenon::communicator_options options)
+      : held(std::move(world), mesh, options, strategy.pipeline) {}
+};
+
+/// Collective. Lays the ranks out on the mesh of the strategy.
+inline std::unique_ptr<any_ranks> make_ranks(std::unique_ptr<tenon::transport> world,
+                                             const tenon::run_strategy& strategy,
+                                             tenon::communicator_options options) {
+  namespace stream = tenon::stream_state;
+  if (strategy.tensor_grid > 1) {
+    return std::make_unique<ranks_for<stream::grid>>(std::move(world), strategy, options);
+  }
+  if (strategy.split_sequence) {
+    return std::make_unique<ranks_for<stream::split_sequence>>(std::move(world), strategy, options);
+  }
+  return std::make_unique<ranks_for<stream::whole>>(std::move(world), strategy, options);
+}
 
 /// One parameter, for the table at the start.
 struct parameter_line {
@@ -29,7 +80,7 @@ class any_run {
  public:
   virtual ~any_run() = default;
   virtual tenon::step_result step(const tenon::token_source& source) = 0;
-  virtual tenon::prices_on<grid> predicted_traffic() const = 0;
+  virtual tenon::traffic_prices predicted_traffic() const = 0;
   virtual std::int32_t next_token(
       std::span<const std::int32_t> tokens,
       const std::function<std::int32_t(std::span<const float>)>& choose) = 0;
@@ -37,20 +88,26 @@ class any_run {
   virtual void set_overlap(bool overlap) = 0;
 };
 
-/// Makes the run of an element; `split_sequence` chooses the stream.
-std::unique_ptr<any_run> make_run(tenon::element_kind element, bool split_sequence,
-                                  tenon::ranks<grid>& group, const tenon::decoder_shape& shape,
-                                  const tenon::trainer_settings& settings);
+/// Each makes the run of an element on ranks that `make_ranks` has laid out.
+std::unique_ptr<any_run> make_fp64_run(any_ranks& group, const tenon::decoder_shape& shape,
+                                       const tenon::trainer_settings& settings);
+std::unique_ptr<any_run> make_fp32_run(any_ranks& group, const tenon::decoder_shape& shape,
+                                       const tenon::trainer_settings& settings);
+std::unique_ptr<any_run> make_bf16_run(any_ranks& group, const tenon::decoder_shape& shape,
+                                       const tenon::trainer_settings& settings);
 
-std::unique_ptr<any_run> make_fp64_run(bool split_sequence, tenon::ranks<grid>& group,
-                                       const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings);
-std::unique_ptr<any_run> make_fp32_run(bool split_sequence, tenon::ranks<grid>& group,
-                                       const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings);
-std::unique_ptr<any_run> make_bf16_run(bool split_sequence, tenon::ranks<grid>& group,
-                                       const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings);
+inline std::unique_ptr<any_run> make_run(tenon::element_kind element, any_ranks& group,
+                                         const tenon::decoder_shape& shape,
+                                         const tenon::trainer_settings& settings) {
+  switch (element) {
+    case tenon::element_kind::fp64:
+      return make_fp64_run(group, shape, settings);
+    case tenon::element_kind::bf16:
+      return make_bf16_run(group, shape, settings);
+    default:
+      return make_fp32_run(group, shape, settings);
+  }
+}
 
 }  // namespace pretrain_decoder
 
@@ -59,15 +116,21 @@ namespace tenon::inline v0 {
 
 extern template class trainer<fp64, stream_state::whole>;
 extern template class trainer<fp64, stream_state::split_sequence>;
+extern template class trainer<fp64, stream_state::grid>;
 extern template class trainer<fp32, stream_state::whole>;
 extern template class trainer<fp32, stream_state::split_sequence>;
+extern template class trainer<fp32, stream_state::grid>;
 extern template class trainer<bf16, stream_state::whole>;
 extern template class trainer<bf16, stream_state::split_sequence>;
+extern template class trainer<bf16, stream_state::grid>;
 extern template class decoder_model<fp64, stream_state::whole>;
 extern template class decoder_model<fp64, stream_state::split_sequence>;
+extern template class decoder_model<fp64, stream_state::grid>;
 extern template class decoder_model<fp32, stream_state::whole>;
 extern template class decoder_model<fp32, stream_state::split_sequence>;
+extern template class decoder_model<fp32, stream_state::grid>;
 extern template class decoder_model<bf16, stream_state::whole>;
 extern template class decoder_model<bf16, stream_state::split_sequence>;
+extern template class decoder_model<bf16, stream_state::grid>;
 
 }  // namespace tenon::inline v0

@@ -12,14 +12,14 @@ namespace pretrain_decoder {
 template <tenon::element E, class StreamState>
 class typed_run final : public any_run {
  public:
-  typed_run(tenon::ranks<grid>& group, const tenon::decoder_shape& shape,
+  typed_run(ranks_for<StreamState>& group, const tenon::decoder_shape& shape,
             const tenon::trainer_settings& settings)
-      : trainer_(group, shape, settings) {}
+      : trainer_(group.held, shape, settings) {}
 
   tenon::step_result step(const tenon::token_source& source) override {
     return trainer_.step(source);
   }
-  tenon::prices_on<grid> predicted_traffic() const override { return trainer_.predicted_traffic(); }
+  tenon::traffic_prices predicted_traffic() const override { return trainer_.predicted_traffic(); }
   std::int32_t next_token(
       std::span<const std::int32_t> tokens,
       const std::function<std::int32_t(std::span<const float>)>& choose) override {
@@ -41,14 +41,17 @@ class typed_run final : public any_run {
 };
 
 template <tenon::element E>
-std::unique_ptr<any_run> make_typed_run(bool split_sequence, tenon::ranks<grid>& group,
-                                        const tenon::decoder_shape& shape,
+std::unique_ptr<any_run> make_typed_run(any_ranks& group, const tenon::decoder_shape& shape,
                                         const tenon::trainer_settings& settings) {
   namespace stream = tenon::stream_state;
-  if (split_sequence) {
-    return std::make_unique<typed_run<E, stream::split_sequence>>(group, shape, settings);
+  if (auto* on_grid = dynamic_cast<ranks_for<stream::grid>*>(&group)) {
+    return std::make_unique<typed_run<E, stream::grid>>(*on_grid, shape, settings);
   }
-  return std::make_unique<typed_run<E, stream::whole>>(group, shape, settings);
+  if (auto* split = dynamic_cast<ranks_for<stream::split_sequence>*>(&group)) {
+    return std::make_unique<typed_run<E, stream::split_sequence>>(*split, shape, settings);
+  }
+  return std::make_unique<typed_run<E, stream::whole>>(
+      dynamic_cast<ranks_for<stream::whole>&>(group), shape, settings);
 }
 
 }  // namespace pretrain_decoder

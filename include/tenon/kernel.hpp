@@ -22,6 +22,7 @@
 #include "tenon/kernel/rotary.hpp"
 #include "tenon/kernel/routing.hpp"
 #include "tenon/kernel/rows/cross_entropy.hpp"
+#include "tenon/kernel/rows/cut_norm.hpp"
 #include "tenon/kernel/rows/layer_norm.hpp"
 #include "tenon/kernel/rows/rms_norm.hpp"
 #include "tenon/kernel/rows/row_blocks.hpp"

@@ -22,8 +22,6 @@ namespace tenon_test {
 
 namespace {
 
-using grid = pretrain_decoder::grid;
-
 // A transport that loses or changes calls on the way, so that counts and plans above it agree.
 class breaking_transport final : public transport {
  public:
@@ -167,7 +165,8 @@ trainer_settings settings_of(const training_request& r) {
 // Predicted against counted, row by row in both directions, and the transport's own count. What
 // goes to experts depends on the tokens: it must not be more than the most that was predicted, and
 // what it is exactly is tested with the layer.
-void compare_traffic(const prices_on<grid>& predicted, ranks<grid>& group, std::int64_t copied,
+template <class Mesh>
+void compare_traffic(const prices_on<Mesh>& predicted, ranks<Mesh>& group, std::int64_t copied,
                      int steps, std::vector<std::string>& faults) {
   std::int64_t counted_bytes = 0;
   for (const auto& [key, row] : group.ledger().rows()) {
@@ -203,24 +202,28 @@ void compare_traffic(const prices_on<grid>& predicted, ranks<grid>& group, std::
   }
 }
 
-std::int64_t copied_bytes(ranks<grid>& group) {
+template <class Mesh>
+std::int64_t copied_bytes(ranks<Mesh>& group) {
   std::int64_t sum = 0;
   group.for_each_group([&](communicator& line) { sum += line.group().copied_bytes(); });
   return sum;
 }
 
 // The ranks on the meshes that blocks live on, where those are others than the run's.
+template <class Placed>
 struct other_meshes {
-  std::vector<std::unique_ptr<ranks<grid>>> held;
-  std::vector<ranks<grid>*> of_blocks;
+  using group_type = ranks<typename Placed::mesh_type>;
+  std::vector<std::unique_ptr<group_type>> held;
+  std::vector<group_type*> of_blocks;
 
-  other_meshes(ranks<grid>& group, const training_request& r) {
-    std::map<std::pair<int, int>, ranks<grid>*> known;
+  other_meshes(group_type& group, const training_request& r) {
+    std::map<std::pair<int, int>, group_type*> known;
     for (const auto& extents : r.block_meshes) {
-      ranks<grid>*& here = known[extents];
+      group_type*& here = known[extents];
       if (here == nullptr) {
-        held.push_back(std::make_unique<ranks<grid>>(ranks<grid>::beside(
-            group, mesh_of({.data = extents.first, .tensor = extents.second}, group.rank()))));
+        held.push_back(std::make_unique<group_type>(group_type::beside(
+            group,
+            Placed::mesh_of({.data = extents.first, .tensor = extents.second}, group.rank()))));
         here = held.back().get();
       }
       of_blocks.push_back(here);
@@ -231,9 +234,15 @@ struct other_meshes {
 template <element E, class StreamState>
 rank_record run_rank(std::unique_ptr<transport> world, const training_request& r) {
   using trainer_type = trainer<E, StreamState>;
+  using placed = decoder_placements<StreamState>;
+  using group_type = ranks<typename placed::mesh_type>;
   const int rank = world->rank();
-  const grid mesh =
-      mesh_of({.data = r.data, .tensor = r.tensor, .expert = r.expert, .context = r.context}, rank);
+  const auto mesh = placed::mesh_of({.data = r.data,
+                                     .tensor = r.tensor,
+                                     .tensor_grid = std::max(r.tensor_grid, 1),
+                                     .expert = r.expert,
+                                     .context = r.context},
+                                    rank);
   const communicator_options options{.sums = r.sums};
   const auto source = source_of(r);
   rank_record record;
@@ -241,8 +250,8 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   std::int64_t predicted_peak = 0;
   {
     const shapes_only dry;
-    auto group = ranks<grid>::absent(mesh, options, r.pipeline, rank / mesh.size());
-    const other_meshes others(group, r);
+    auto group = group_type::absent(mesh, options, r.pipeline, rank / mesh.size());
+    const other_meshes<placed> others(group, r);
     trainer_type planned(group, r.shape, settings_of(r), others.of_blocks);
     record.costs.predicted_state = memory_meter::of_this_rank().live();
     planned.step(source);
@@ -252,8 +261,8 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
   auto& meter = memory_meter::of_this_rank();
   const std::int64_t before = meter.live();
   meter.restart_peak();
-  ranks<grid> group(std::move(world), mesh, options, r.pipeline);
-  const other_meshes others(group, r);
+  group_type group(std::move(world), mesh, options, r.pipeline);
+  const other_meshes<placed> others(group, r);
   trainer_type run(group, r.shape, settings_of(r), others.of_blocks);
   const auto& parameters = run.parameters();
   record.state_bytes = meter.live() - before;
@@ -308,6 +317,7 @@ rank_record run_rank(std::unique_ptr<transport> world, const training_request& r
 
 template <element E>
 rank_record run_rank_of(std::unique_ptr<transport> world, const training_request& r) {
+  if (r.tensor_grid > 0) return run_rank<E, stream_state::grid>(std::move(world), r);
   return r.split_sequence ? run_rank<E, stream_state::split_sequence>(std::move(world), r)
                           : run_rank<E, stream_state::whole>(std::move(world), r);
 }
@@ -347,7 +357,8 @@ training_outcome run_training(const training_request& r) {
 }
 
 int ranks_of(const training_request& r) {
-  return r.pipeline * r.data * r.expert * r.context * r.tensor;
+  const int side = std::max(r.tensor_grid, 1);
+  return r.pipeline * r.data * r.expert * r.context * r.tensor * side * side;
 }
 
 std::string text_of(const training_request& r) {
@@ -357,6 +368,7 @@ std::string text_of(const training_request& r) {
           : joined(", context ", r.context, ", heads parallel ", r.attention.heads_parallel,
                    ", window ", r.attention.ring_window, ", ", name_of(r.attention.order));
   return joined("data ", r.data, ", tensor ", r.tensor, r.split_sequence ? ", split sequence" : "",
+                r.tensor_grid > 0 ? joined(", grid ", r.tensor_grid) : "",
                 r.expert > 1 ? joined(", expert ", r.expert) : "",
                 r.pipeline > 1 ? joined(", pipeline ", r.pipeline, " ", name_of(r.schedule)) : "",
                 r.chunks > 1 ? joined(", chunks ", r.chunks) : "",

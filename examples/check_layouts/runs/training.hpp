@@ -42,6 +42,7 @@ struct training_request {
   int expert = 1;
   int pipeline = 1;
   bool split_sequence = false;
+  int tensor_grid = 0;  ///< side of the grid of ranks in the place of tensor; 0: none
   shard_settings shards{};
   pipeline_schedule schedule = pipeline_schedule::one_forward_one_backward;
   int chunks = 1;
@@ -146,10 +147,10 @@ struct differences {
 };
 differences compare(const training_outcome& a, const training_outcome& b);
 /// Empty when all bars are met: fp64, loss 1e-12 and gradients 1e-10 at step 1, the rest 1e-10
-/// (`after`; 1e-9 for experts and pipelines) after the last step. The gradients of key biases must
-/// be less than half a unit in the last place of the largest gradient. AdamW divides them by no
-/// less than its epsilon, 1e-8: after 5 steps that moves two runs 2 x 5 x (2^-53 / 1e-8) = 1.1e-7
-/// rates apart at the most.
+/// (`after`; 1e-9 for experts, pipelines and the grid) after the last step. The gradients of key
+/// biases must be less than half a unit in the last place of the largest gradient. AdamW divides
+/// them by no less than its epsilon, 1e-8: after 5 steps that moves two runs 2 x 5 x (2^-53 / 1e-8)
+/// = 1.1e-7 rates apart at the most.
 std::string missed_bars(const differences& d, double after = 1e-10);
 
 /// "data 2, tensor 3, split sequence, gpt2, fp64", and how contexts are used when there are

@@ -12,11 +12,11 @@
 namespace tenon::inline v0::kernel {
 
 /// y[row] = table[token - row_begin] where the token is in this shard of the vocabulary, rows
-/// row_begin .. row_begin + table.rows - 1; else zeros. The sum over the shards is the lookup.
-/// y [tokens, columns], table [vocabulary here, columns].
+/// row_begin .. row_begin + table.rows - 1; else zeros, or, with `accumulate`, what is in y. The
+/// sum over the shards is the lookup. y [tokens, columns], table [vocabulary here, columns].
 template <element T>
 void embedding(matrix_view<T> y, std::span<const std::int32_t> tokens, input<T> table,
-               std::int64_t row_begin = 0) {
+               std::int64_t row_begin = 0, output how = output::overwrite) {
   require(y.columns == table.columns, "embedding: rows of ", y.columns,
           " were asked for from a table of rows of ", table.columns, "; give the same width");
   require(static_cast<std::int64_t>(tokens.size()) == y.rows || shapes_only::active(),
@@ -28,7 +28,7 @@ void embedding(matrix_view<T> y, std::span<const std::int32_t> tokens, input<T> 
     if (word >= 0 && word < table.rows) {
       const T* from = table.row(word);
       team.for_each(y.columns, [=](std::int64_t j) { to[j] = from[j]; });
-    } else {
+    } else if (how == output::overwrite) {
       team.for_each(y.columns, [=](std::int64_t j) { to[j] = T(wide<T>{0}); });
     }
   });

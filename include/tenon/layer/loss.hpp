@@ -7,29 +7,11 @@
 #include <utility>
 
 #include "tenon/kernel/rows/cross_entropy.hpp"
-#include "tenon/layer/concept.hpp"
-#include "tenon/tensor/redistribute.hpp"
+#include "tenon/layer/row_statistics.hpp"
 
 namespace tenon::inline v0 {
 
-/// The dim of the numbers that a softmax over a cut vocabulary needs for each row: the sum of
-/// exponentials and the target's logit, side by side. Its extent is 2.
-struct statistics {
-  static constexpr std::string_view name = "statistics";
-};
-
 namespace detail {
-
-// The states of something that is there once for each row of logits: whole where the vocabulary was
-// cut (as `Cut` says), cut where rows were cut.
-template <class P, class Cut>
-struct row_placement;
-template <class... Ons, class Cut>
-struct row_placement<placement<Ons...>, Cut> {
-  template <class S>
-  using held = std::conditional_t<cuts<S, vocabulary>, Cut, S>;
-  using type = placement<on<typename Ons::axis, held<typename Ons::held>>...>;
-};
 
 // The states of a sum over all rows that this rank has.
 template <class P>
@@ -41,38 +23,6 @@ struct total_placement<placement<Ons...>> {
                                   std::conditional_t<is_sharded<S>, partial, S>>;
   using type = placement<on<typename Ons::axis, held<typename Ons::held>>...>;
 };
-
-// Brings a tensor from partial to replicated on every axis where it is partial.
-template <class E, class D, class... Ons>
-auto reduced_everywhere(tensor<E, D, placement<Ons...>> x, std::string_view name) {
-  using P = placement<Ons...>;
-  if constexpr (!any_partial<P>) {
-    return x;
-  } else {
-    constexpr bool partial_here[] = {is_partial<typename Ons::held>...};
-    constexpr std::size_t first = [&] {
-      std::size_t i = 0;
-      while (!partial_here[i]) ++i;
-      return i;
-    }();
-    using axis = typename std::tuple_element_t<first, std::tuple<Ons...>>::axis;
-    return reduced_everywhere(redistribute<axis, replicated>(std::move(x), name), name);
-  }
-}
-
-// The transfers of `reduced_everywhere`.
-template <class E, class D, class P, class... Axes>
-struct reducing_transfers {
-  template <class A>
-  using one =
-      std::conditional_t<is_partial<state_on_t<P, A>>,
-                         one_transfer<move<A, state_on_t<P, A>, replicated>, E, D, P>, transfers<>>;
-  using type = joined_transfers<one<Axes>...>;
-};
-template <class E, class D, class P, class Mesh>
-struct reducing_over;
-template <class E, class D, class P, class... Axes>
-struct reducing_over<E, D, P, mesh<Axes...>> : reducing_transfers<E, D, P, Axes...> {};
 
 }  // namespace detail
 
@@ -97,13 +47,15 @@ struct cross_entropy {
         "done; reduce it first");
     using rows = dims<batch, sequence>;
     using pairs = dims<statistics, batch, sequence>;
-    using maximum_placed = typename detail::row_placement<P, partial_of<reduction::maximum>>::type;
-    using sums_placed = typename detail::row_placement<P, partial>::type;
+    using maximum_placed =
+        typename detail::row_placement<P, partial_of<reduction::maximum>, vocabulary>::type;
+    using sums_placed = typename detail::row_placement<P, partial, vocabulary>::type;
     using mesh_type = typename Logits::mesh_type;
 
    public:
     using targets_type =
-        tensor<std::int32_t, rows, constant<typename detail::row_placement<P, invariant>::type>>;
+        tensor<std::int32_t, rows,
+               constant<typename detail::row_placement<P, invariant, vocabulary>::type>>;
     using total_type = tensor<fp64, dims<>, typename detail::total_placement<P>::type>;
     using forward_transfers =
         joined_transfers<typename detail::reducing_over<W, rows, maximum_placed, mesh_type>::type,

@@ -7,6 +7,7 @@
 #include "tenon/kernel/rows/layer_norm.hpp"
 #include "tenon/kernel/rows/rms_norm.hpp"
 #include "tenon/kernel/rows/softmax.hpp"
+#include "tenon/layer/assignment.hpp"
 #include "tenon/layer/concept.hpp"
 #include "tenon/layer/parameter.hpp"
 
@@ -77,9 +78,9 @@ struct softmax {
 };
 
 /// Layer normalisation over the last dim `D`, with gain and bias. The statistics and their sums are
-/// in the wide element.
+/// in the wide element. With an assignment that cuts `D` (`grid_assignment`) it is another form.
 /// Source: J. L. Ba, J. R. Kiros, G. E. Hinton, Layer normalization, 2016.
-template <class D>
+template <class D, class Assignment = assignment<>>
 struct layer_norm {
   template <class In>
   class bound : public without_transfers {
@@ -131,9 +132,9 @@ struct layer_norm {
   };
 };
 
-/// Root-mean-square normalisation over the last dim `D`, with a gain.
+/// Root-mean-square normalisation over the last dim `D`, with a gain; see `layer_norm`.
 /// Source: B. Zhang, R. Sennrich, Root mean square layer normalization, 2019.
-template <class D>
+template <class D, class Assignment = assignment<>>
 struct rms_norm {
   template <class In>
   class bound : public without_transfers {

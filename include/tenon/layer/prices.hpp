@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "tenon/layer/sizes.hpp"
 #include "tenon/placement/context_traffic.hpp"
@@ -31,13 +32,26 @@ context_extents context_extents_of(const dim_sizes& sizes, const Mesh& grid) {
           .ring_window = sizes.context.ring_window};
 }
 
-/// What a program will send, from types and shapes alone: rows by axis, collective and phase, as
-/// the ledger counts them, for the rank that the mesh is seen from. What is sent to experts depends
-/// on the tokens: such rows are marked, and say what balanced routing would send and the most that
-/// any can.
+/// The layout of a tensor as products use it, from sizes alone.
+template <class Dims, class Placement, class Mesh>
+layout<Dims, Placement> layout_in_use(const dim_sizes& sizes, const Mesh& grid) {
+  layout<Dims, Placement> where(sizes.of(Dims{}), grid);
+  for_each_axis(std::type_identity<Mesh>{}, [&]<class A>(A) {
+    using held = state_on_t<Placement, A>;
+    if constexpr (is_sharded<held>) {
+      if (sizes.has_use<typename held::dim>()) {
+        where = where.template with<A>(sizes.use_of<typename held::dim>(grid.template extent<A>()));
+      }
+    }
+  });
+  return where;
+}
+
+/// What a program will send: rows by axis, collective and phase, as the ledger counts them, of one
+/// rank. What is sent to experts depends on the tokens: such rows are marked, and say what balanced
+/// routing would send and the most that any can.
 /// Thread-safety: a value.
-template <class Mesh>
-class prices_on {
+class traffic_prices {
  public:
   struct row {
     std::int64_t calls = 0;
@@ -47,9 +61,6 @@ class prices_on {
   };
   using key = std::tuple<std::string, std::string, std::string>;  // axis, collective, phase
 
-  explicit prices_on(Mesh grid) : grid_(grid) {}
-
-  const Mesh& grid() const noexcept { return grid_; }
   const std::map<key, row>& rows() const noexcept { return rows_; }
 
   /// One call; nothing on an axis of one rank.
@@ -70,16 +81,8 @@ class prices_on {
     r.varies = true;
   }
 
-  /// The transfers of a layer, with the extents of their dims from `sizes`.
-  template <class... Transfers>
-  void add(transfers<Transfers...>, [[maybe_unused]] const dim_sizes& sizes,
-           [[maybe_unused]] std::string_view phase) {
-    (add_one<Transfers>(sizes, phase), ...);
-  }
-
   /// What was priced elsewhere for the same rank, on this mesh or another, so many times.
-  template <class Other>
-  void add_rows(const prices_on<Other>& other, std::int64_t times = 1) {
+  void add_rows(const traffic_prices& other, std::int64_t times = 1) {
     for (const auto& [k, r] : other.rows()) {
       row& mine = rows_[k];
       mine.calls += r.calls * times;
@@ -93,6 +96,28 @@ class prices_on {
     std::map<std::string, std::int64_t> sums;
     for (const auto& [k, r] : rows_) sums[std::get<0>(k)] += r.bytes;
     return sums;
+  }
+
+ private:
+  std::map<key, row> rows_;
+};
+
+/// The prices of layers on a mesh, from types and shapes alone, for the rank that the mesh is seen
+/// from.
+/// Thread-safety: a value.
+template <class Mesh>
+class prices_on : public traffic_prices {
+ public:
+  explicit prices_on(Mesh grid) : grid_(grid) {}
+
+  const Mesh& grid() const noexcept { return grid_; }
+
+  using traffic_prices::add;
+  /// The transfers of a layer, with the extents of their dims from `sizes`.
+  template <class... Transfers>
+  void add(transfers<Transfers...>, [[maybe_unused]] const dim_sizes& sizes,
+           [[maybe_unused]] std::string_view phase) {
+    (add_one<Transfers>(sizes, phase), ...);
   }
 
  private:
@@ -115,7 +140,17 @@ class prices_on {
     using axis = axis_of_move<moved>;
     if (grid_.template extent<axis>() == 1) return;
     const auto extents = sizes.of(typename Transfer::dims_type{});
-    if constexpr (is_in_pieces<Transfer>) {
+    if constexpr (detail::is_in_pieces<moved>) {
+      // Weights travel as they are used: where a dim is spread, not in the owners' pieces.
+      const auto before =
+          layout_in_use<typename Transfer::dims_type, typename Transfer::placement_type>(sizes,
+                                                                                         grid_);
+      add(axis::name, name_of_move<moved>, phase,
+          elements_moved<moved>(before) *
+              static_cast<std::int64_t>(sizeof(typename Transfer::element_type)));
+      return;
+    }
+    if constexpr (is_overlappable<Transfer>) {
       if (sizes.overlap_products) {
         const int messages = grid_.template extent<axis>() - 1;
         for (int i = 0; i < messages; ++i) {
@@ -129,7 +164,6 @@ class prices_on {
   }
 
   Mesh grid_;
-  std::map<key, row> rows_;
 };
 
 }  // namespace tenon::inline v0

@@ -38,7 +38,7 @@ using attention_branch =
 /// Source: A. Radford and others, Language models are unsupervised multitask learners, 2019.
 template <class Placed>
 using gpt2_block = chain<
-    attention_branch<Placed, layer_norm<hidden>,
+    attention_branch<Placed, layer_norm<hidden, typename Placed::cuts>,
                      projections<dims<hidden>, typename Placed::cuts,
                                  projection<"query", dims<heads, head_width>, bias_use::with>,
                                  projection<"key", dims<kv_heads, head_width>, bias_use::with>,
@@ -47,7 +47,7 @@ using gpt2_block = chain<
                      named<"output", bias<dims<hidden>>>, dropout>,
     named<
         "feed_forward",
-        branch<Placed, layer_norm<hidden>,
+        branch<Placed, layer_norm<hidden, typename Placed::cuts>,
                named<"up", linear<dims<hidden>, dims<ffn>, typename Placed::cuts, bias_use::with>>,
                pointwise<function::gelu>, product_back<Placed, "down", dims<ffn>>,
                named<"down", bias<dims<hidden>>>, dropout>>>;
@@ -57,7 +57,7 @@ using gpt2_block = chain<
 /// 2023.
 template <class Placed>
 using llama_block =
-    chain<attention_branch<Placed, rms_norm<hidden>,
+    chain<attention_branch<Placed, rms_norm<hidden, typename Placed::cuts>,
                            projections<dims<hidden>, typename Placed::cuts,
                                        projection<"query", dims<heads, head_width>>,
                                        projection<"key", dims<kv_heads, head_width>>,
@@ -65,7 +65,7 @@ using llama_block =
                            rotary_positions, causal_attention,
                            product_back<Placed, "output", dims<heads, head_width>>, dropout>,
           named<"feed_forward",
-                branch<Placed, rms_norm<hidden>,
+                branch<Placed, rms_norm<hidden, typename Placed::cuts>,
                        projections<dims<hidden>, typename Placed::cuts,
                                    projection<"gate", dims<ffn>>, projection<"up", dims<ffn>>>,
                        swiglu, product_back<Placed, "down", dims<ffn>>, dropout>>>;
@@ -81,12 +81,12 @@ using llama_first = chain<embedding<E, "embedding", vocabulary, hidden, typename
 
 /// From the stream to logits; gpt2 ties the head to the embedding.
 template <class Placed>
-using gpt2_last =
-    chain<named<"final_norm", layer_norm<hidden>>, named<"head", typename Placed::enter>,
-          table_projection<"embedding", vocabulary, hidden, typename Placed::cuts>>;
+using gpt2_last = chain<named<"final_norm", layer_norm<hidden, typename Placed::cuts>>,
+                        named<"head", typename Placed::enter>,
+                        table_projection<"embedding", vocabulary, hidden, typename Placed::cuts>>;
 template <class Placed>
-using llama_last =
-    chain<named<"final_norm", rms_norm<hidden>>, named<"head", typename Placed::enter>,
-          table_projection<"head", vocabulary, hidden, typename Placed::cuts>>;
+using llama_last = chain<named<"final_norm", rms_norm<hidden, typename Placed::cuts>>,
+                         named<"head", typename Placed::enter>,
+                         table_projection<"head", vocabulary, hidden, typename Placed::cuts>>;
 
 }  // namespace tenon::inline v0

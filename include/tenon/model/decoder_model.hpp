@@ -201,19 +201,38 @@ class decoder_model {
   }
 
  private:
+  // Where the placements carry no experts, the dense block stands for it and is never built so.
+  template <block_form Form>
+  static auto experts_block_of() {
+    if constexpr (!placed::carries_experts) {
+      return std::type_identity<
+          std::conditional_t<Form == block_form::gpt2, gpt2_block<placed>, llama_block<placed>>>{};
+    } else if constexpr (Form == block_form::gpt2) {
+      return std::type_identity<gpt2_experts_block<placed>>{};
+    } else {
+      return std::type_identity<llama_experts_block<placed>>{};
+    }
+  }
+  template <block_form Form>
+  using experts_block = typename decltype(experts_block_of<Form>())::type;
+
   void build(int chunks) {
+    require(placed::carries_experts || shape_.experts == 0, "--experts ", shape_.experts,
+            " does not go with --tensor-grid: no layer of experts is cut in two directions; type "
+            "--tensor instead");
     const layer_context<mesh_type> context{*group_, *sizes_, *state_, *shared_, ""};
     std::size_t units = 0;
     for (int v = 0; v < chunks; ++v) {
       const int virtual_stage = v * group_->stages() + group_->stage();
       auto& chunk = chunks_.emplace_back();
       chunk.first_unit = units;
+      const int all = chunks * group_->stages();
       if (shape_.form == block_form::gpt2) {
-        build_from<gpt2_first<placed, E>, gpt2_block<placed>, gpt2_experts_block<placed>,
-                   gpt2_last<placed>>(chunk, context, virtual_stage, chunks * group_->stages());
+        build_from<gpt2_first<placed, E>, gpt2_block<placed>, experts_block<block_form::gpt2>,
+                   gpt2_last<placed>>(chunk, context, virtual_stage, all);
       } else {
-        build_from<llama_first<placed, E>, llama_block<placed>, llama_experts_block<placed>,
-                   llama_last<placed>>(chunk, context, virtual_stage, chunks * group_->stages());
+        build_from<llama_first<placed, E>, llama_block<placed>, experts_block<block_form::llama>,
+                   llama_last<placed>>(chunk, context, virtual_stage, all);
       }
       units += chunk.units();
     }

@@ -27,14 +27,14 @@ using experts_branch =
 /// `gpt2_block` with experts, which have no biases.
 template <class Placed>
 using gpt2_experts_block = typename detail::replace_feed_forward<
-    gpt2_block<Placed>,
-    detail::experts_branch<Placed, layer_norm<hidden>, expert_form::gelu>>::type;
+    gpt2_block<Placed>, detail::experts_branch<Placed, layer_norm<hidden, typename Placed::cuts>,
+                                               expert_form::gelu>>::type;
 
 /// `llama_block` with experts.
 /// Source: A. Jiang and others, Mixtral of experts, 2024.
 template <class Placed>
 using llama_experts_block = typename detail::replace_feed_forward<
-    llama_block<Placed>,
-    detail::experts_branch<Placed, rms_norm<hidden>, expert_form::swiglu>>::type;
+    llama_block<Placed>, detail::experts_branch<Placed, rms_norm<hidden, typename Placed::cuts>,
+                                                expert_form::swiglu>>::type;
 
 }  // namespace tenon::inline v0

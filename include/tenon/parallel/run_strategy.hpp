@@ -24,6 +24,7 @@ namespace tenon::inline v0 {
 struct run_strategy {
   int data = 0;                     ///< ranks on the data axis; 0 takes the ranks that are left
   int tensor = 1;                   ///< ranks on the tensor axis
+  int tensor_grid = 1;              ///< side of a square of ranks in its place; 1: none
   bool split_sequence = false;      ///< between the products, cut the sequence on the tensor axis
   sum_order sums = sum_order::any;  ///< order of the sums over ranks
   int expert = 1;                   ///< ranks on the expert axis
@@ -48,11 +49,26 @@ struct named_extent {
   std::string_view flag;
   int extent;
 };
-constexpr std::array<named_extent, 4> closed_extents(const run_strategy& run) noexcept {
+constexpr std::array<named_extent, 5> closed_extents(const run_strategy& run) noexcept {
   return {{{"--pipeline", run.pipeline},
            {"--expert-parallel", run.expert},
            {"--context", run.context},
-           {"--tensor", run.tensor}}};
+           {"--tensor", run.tensor},
+           {"--tensor-grid", run.tensor_grid}}};
+}
+
+// The grid has the ranks that the tensor axis would have.
+constexpr void check_grid(const run_strategy& run) {
+  if (run.tensor_grid > 1 && run.tensor > 1) {
+    require(false, "--tensor-grid ", run.tensor_grid, " does not go with --tensor ", run.tensor,
+            "; the tensor axis is a line of ranks or a square of them; type one of the two");
+  }
+  if (run.tensor_grid > 1 && run.split_sequence) {
+    require(false, "--tensor-grid ", run.tensor_grid,
+            " does not go with --split-sequence; the stream is cut on the grid already; type "
+            "--tensor-grid ",
+            run.tensor_grid, " alone");
+  }
 }
 
 // The two extents of attention over contexts must divide what they divide.
@@ -83,7 +99,7 @@ inline std::string extents_text(const run_strategy& run) {
     text = joined("--data ", run.data);
   }
   for (const auto& [flag, extent] : detail::closed_extents(run)) {
-    if (extent == 1 && flag != "--tensor") continue;
+    if (extent == 1 && (flag != "--tensor" || run.tensor_grid > 1)) continue;
     text += joined(text.empty() ? "" : " ", flag, " ", extent);
   }
   return text;
@@ -97,7 +113,8 @@ constexpr std::int64_t ranks_needed(const run_strategy& run) noexcept {
   for (const auto& [flag, extent] : detail::closed_extents(run)) {
     product = product > largest / extent ? largest : product * extent;
   }
-  return product;
+  const std::int64_t side = run.tensor_grid;  // a square of ranks
+  return product > largest / side ? largest : product * side;
 }
 
 /// The strategy with its open extent filled in for a run of `ranks` ranks. Throws bad_request with
@@ -111,6 +128,7 @@ constexpr run_strategy laid_out(run_strategy run, int ranks) {
             "--tensor 1");
   }
   detail::check_context(run);
+  detail::check_grid(run);
   if (ranks < 1) require(false, "a run has ", ranks, " ranks; it has at least 1");
   const std::int64_t needed = ranks_needed(run);
   const bool open = run.data == 0;
@@ -118,6 +136,10 @@ constexpr run_strategy laid_out(run_strategy run, int ranks) {
     // Each closed extent in turn as large as the ranks that are left allow.
     run_strategy fits = run;
     int left = ranks;
+    while (left % fits.tensor_grid != 0 || left / fits.tensor_grid % fits.tensor_grid != 0) {
+      --fits.tensor_grid;
+    }
+    left /= fits.tensor_grid * fits.tensor_grid;
     for (int* extent : {&fits.tensor, &fits.context, &fits.expert, &fits.pipeline}) {
       *extent = std::gcd(*extent, left);
       left /= *extent;

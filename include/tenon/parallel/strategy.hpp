@@ -127,8 +127,22 @@ struct tensor_parallel {
   using kind = policy_kind::tensor;
   static constexpr void set(run_strategy& run) noexcept {
     run.tensor = Extent;
+    run.tensor_grid = 1;
     run.split_sequence = false;
     (Options::set(run), ...);
+  }
+};
+
+/// Tensor parallel over a square of `Side` x `Side` ranks.
+/// Source: Q. Xu and others, Optimus, 2021.
+template <int Side>
+struct tensor_grid {
+  static_assert(Side >= 1, "tensor_grid: the side is not positive; give 1 or more ranks");
+  using kind = policy_kind::tensor;
+  static constexpr void set(run_strategy& run) noexcept {
+    run.tensor = 1;
+    run.tensor_grid = Side;
+    run.split_sequence = false;
   }
 };
 
@@ -199,63 +213,65 @@ struct context_parallel {
     run.order = token_order_kind::zigzag;
     (Options::template set<Extent>(run), ...);
   }
-  /// Expert parallel over `Extent` ranks: the experts lie on them, and to everything else they are
-  /// more data ranks.
-  /// Source: D. Lepikhin and others, GShard, 2020.
-  template <int Extent>
-  struct expert_parallel {
-    static_assert(Extent >= 1, "expert_parallel: the extent is not positive; give 1 or more ranks");
-    using kind = policy_kind::expert;
-    static constexpr void set(run_strategy& run) noexcept { run.expert = Extent; }
-  };
+};
 
-  /// The order of the sums over ranks.
-  template <sum_order Order>
-  struct sums {
-    using kind = policy_kind::sums;
-    static constexpr void set(run_strategy& run) noexcept { run.sums = Order; }
-  };
+/// Expert parallel over `Extent` ranks: the experts lie on them, and to everything else they are
+/// more data ranks.
+/// Source: D. Lepikhin and others, GShard, 2020.
+template <int Extent>
+struct expert_parallel {
+  static_assert(Extent >= 1, "expert_parallel: the extent is not positive; give 1 or more ranks");
+  using kind = policy_kind::expert;
+  static constexpr void set(run_strategy& run) noexcept { run.expert = Extent; }
+};
 
-  namespace detail {
+/// The order of the sums over ranks.
+template <sum_order Order>
+struct sums {
+  using kind = policy_kind::sums;
+  static constexpr void set(run_strategy& run) noexcept { run.sums = Order; }
+};
 
-  template <class Kind, class... Policies>
-  inline constexpr int policies_of_kind = (0 + ... +
-                                           (std::same_as<typename Policies::kind, Kind> ? 1 : 0));
+namespace detail {
 
-  }  // namespace detail
+template <class Kind, class... Policies>
+inline constexpr int policies_of_kind = (0 + ... +
+                                         (std::same_as<typename Policies::kind, Kind> ? 1 : 0));
 
-  /// A strategy that is fixed when the program is compiled: policies recognised by their kind, in
-  /// any order, each kind at most once.
-  ///
-  ///   using plan = strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>;
-  ///   laid_out(plan::values(), ranks);                 // the same check that the flags go through
-  ///
-  /// What no policy fixes keeps its default, or the value that the run gives: `plan::over(flags)`.
-  /// Thread-safety: no state.
-  template <class... Policies>
-  class strategy {
-    static_assert((strategy_policy<Policies> && ...),
-                  "strategy: one of the types given is no policy; a policy has a kind and a set");
-    static constexpr bool one_of_each_kind =
-        ((Policies::kind::template keep_one<
-              detail::policies_of_kind<typename Policies::kind, Policies...>>(),
-          true) &&
-         ...);
-    static_assert(one_of_each_kind, "strategy: two policies of a kind were given; keep one");
+}  // namespace detail
 
-   public:
-    /// True when a policy of the kind is given.
-    template <class Kind>
-    static constexpr bool fixes = detail::policies_of_kind<Kind, Policies...> != 0;
+/// A strategy that is fixed when the program is compiled: policies recognised by their kind, in
+/// any order, each kind at most once.
+///
+///   using plan = strategy<tensor_parallel<4, split_sequence>, data_parallel<2>>;
+///   laid_out(plan::values(), ranks);                 // the same check that the flags go through
+///
+/// What no policy fixes keeps its default, or the value that the run gives: `plan::over(flags)`.
+/// Thread-safety: no state.
+template <class... Policies>
+class strategy {
+  static_assert((strategy_policy<Policies> && ...),
+                "strategy: one of the types given is no policy; a policy has a kind and a set");
+  static constexpr bool one_of_each_kind =
+      ((Policies::kind::template keep_one<
+            detail::policies_of_kind<typename Policies::kind, Policies...>>(),
+        true) &&
+       ...);
+  static_assert(one_of_each_kind, "strategy: two policies of a kind were given; keep one");
 
-    /// `run` with the fields of the policies given put over its own.
-    static constexpr run_strategy over(run_strategy run) noexcept {
-      (Policies::set(run), ...);
-      return run;
-    }
+ public:
+  /// True when a policy of the kind is given.
+  template <class Kind>
+  static constexpr bool fixes = detail::policies_of_kind<Kind, Policies...> != 0;
 
-    /// The fields of the policies given, and the defaults.
-    static constexpr run_strategy values() noexcept { return over(run_strategy{}); }
-  };
+  /// `run` with the fields of the policies given put over its own.
+  static constexpr run_strategy over(run_strategy run) noexcept {
+    (Policies::set(run), ...);
+    return run;
+  }
+
+  /// The fields of the policies given, and the defaults.
+  static constexpr run_strategy values() noexcept { return over(run_strategy{}); }
+};
 
 }  // namespace tenon::inline v0

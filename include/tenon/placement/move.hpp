@@ -28,6 +28,11 @@ struct pad_with_zeros {};
 template <mesh_axis Axis>
 struct keep_on_one {};
 struct nothing {};
+/// The same as a gather or a scatter along an axis, but one rank's piece after the other, each used
+/// before the next one comes: the whole is nowhere. A piece goes by broadcast, or is summed on its
+/// owner.
+template <class Move>
+struct in_pieces {};
 
 /// No move leads from one state to the other.
 struct no_move {};
@@ -137,6 +142,8 @@ template <class A, class D, class E>
 inline constexpr bool communicates<all_to_all<A, D, E>> = true;
 template <class A, class D>
 inline constexpr bool communicates<spread<A, D>> = true;
+template <class Move>
+inline constexpr bool communicates<in_pieces<Move>> = communicates<Move>;
 
 namespace detail {
 

@@ -10,14 +10,14 @@ namespace tenon::inline v0 {
 /// A transfer beside products that may run in pieces, one a rank, while the products do: then it is
 /// (ranks - 1) messages and no collective. Where it stands in a list of traffic, it is its move.
 template <class Transfer>
-struct in_pieces : Transfer {
+struct overlappable : Transfer {
   using whole = Transfer;
 };
 
 template <class Transfer>
-inline constexpr bool is_in_pieces = false;
+inline constexpr bool is_overlappable = false;
 template <class Transfer>
-inline constexpr bool is_in_pieces<in_pieces<Transfer>> = true;
+inline constexpr bool is_overlappable<overlappable<Transfer>> = true;
 
 namespace detail {
 
@@ -34,7 +34,7 @@ template <class List>
 struct find_list_in_pieces;
 template <class... Ts>
 struct find_list_in_pieces<transfers<Ts...>> {
-  using type = transfers<in_pieces<Ts>...>;
+  using type = transfers<overlappable<Ts>...>;
 };
 
 }  // namespace detail

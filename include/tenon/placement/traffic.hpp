@@ -73,6 +73,14 @@ template <class Axis, class D>
 constexpr std::string_view move_name(spread<Axis, D>) {
   return "spread";
 }
+template <class Axis, class D>
+constexpr std::string_view move_name(in_pieces<all_gather<Axis, D>>) {
+  return "broadcast";
+}
+template <class Axis, class D>
+constexpr std::string_view move_name(in_pieces<reduce_scatter<Axis, D>>) {
+  return "reduce_scatter";
+}
 
 template <class Move>
 inline constexpr bool is_spread = false;
@@ -85,6 +93,13 @@ template <template <class...> class Move, class Axis, class... Rest>
 struct find_axis_of_move<Move<Axis, Rest...>> {
   using type = Axis;
 };
+template <class Move>
+struct find_axis_of_move<in_pieces<Move>> : find_axis_of_move<Move> {};
+
+template <class Move>
+inline constexpr bool is_in_pieces = false;
+template <class Move>
+inline constexpr bool is_in_pieces<in_pieces<Move>> = true;
 
 }  // namespace detail
 
@@ -145,6 +160,11 @@ constexpr std::int64_t priced(all_to_all<A, From, To>, const layout<D, P>& befor
   const std::int64_t whole = before.template extent<To>();
   if (whole == 0) return 0;
   return before.elements() / whole * (whole - after.template extent<To>());
+}
+// Every rank receives the pieces of all others, or gives its terms of their sums.
+template <class Move, class D, class P>
+constexpr std::int64_t priced(in_pieces<Move>, const layout<D, P>& before) {
+  return priced(Move{}, before);
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -50,9 +51,9 @@ class data_order {
 };
 
 /// How the places of a global batch are divided over the ranks that share it, and each rank's share
-/// over its microbatches. Shares are balanced: 8 over 3 ranks are 3, 3, 2. Two axes cut it one
-/// after the other, the first the whole and the second each piece: ranks are numbered with the
-/// second fastest. A rank's places are a run of neighbours, and so are a microbatch's: `begin` is
+/// over its microbatches. Shares are balanced: 8 over 3 ranks are 3, 3, 2. Several axes cut it one
+/// after the other, the first the whole and the next each piece: ranks are numbered with the last
+/// fastest. A rank's places are a run of neighbours, and so are a microbatch's: `begin` is
 /// the place of its first sequence in the global batch. All ranks count the same microbatches; one
 /// that is short of sequences has smaller ones at its end, or empty ones.
 ///
@@ -64,21 +65,21 @@ class data_order {
 class batch_division {
  public:
   /// Throws bad_request unless 1 <= microbatch <= batch and there are ranks.
-  constexpr batch_division(std::int64_t batch, std::int64_t microbatch, int outer, int inner = 1)
-      : batch_(batch), microbatch_(microbatch), outer_(outer), inner_(inner) {
+  constexpr batch_division(std::int64_t batch, std::int64_t microbatch, int outer, int inner = 1,
+                           int innermost = 1)
+      : batch_(batch), microbatch_(microbatch), extents_{outer, inner, innermost} {
     if (batch < 1) require(false, "--batch ", batch, " is not a size; type --batch 1 or more");
     if (microbatch < 1 || microbatch > batch) {
       require(false, "--microbatch ", microbatch, " does not fit --batch ", batch,
               "; it is between 1 and ", batch, "; type --microbatch ", microbatch < 1 ? 1 : batch);
     }
-    if (outer < 1 || inner < 1) {
-      require(false, "a batch is shared by ", std::min(outer, inner), " ranks; by at least 1");
-    }
+    const int fewest = std::min({outer, inner, innermost});
+    if (fewest < 1) require(false, "a batch is shared by ", fewest, " ranks; by at least 1");
   }
 
   constexpr std::int64_t batch() const noexcept { return batch_; }
   constexpr std::int64_t microbatch() const noexcept { return microbatch_; }
-  constexpr int ranks() const noexcept { return outer_ * inner_; }
+  constexpr int ranks() const noexcept { return extents_[0] * extents_[1] * extents_[2]; }
 
   /// ceil(ceil(batch / ranks) / microbatch), the same on every rank.
   constexpr std::int64_t microbatches() const noexcept {
@@ -93,9 +94,14 @@ class batch_division {
 
   /// The places of the global batch that belong to a rank.
   constexpr region share_of(int rank) const noexcept {
-    const region piece = partition::balanced(batch_, outer_).of(rank / inner_);
-    const region share = partition::balanced(piece.size, inner_).of(rank % inner_);
-    return {piece.begin + share.begin, share.size};
+    region share{0, batch_};
+    int inside = ranks();
+    for (const int extent : extents_) {
+      inside /= extent;
+      const region piece = balanced_region(share.size, extent, rank / inside % extent);
+      share = {share.begin + piece.begin, piece.size};
+    }
+    return share;
   }
 
   /// The places of one microbatch of a rank; of size 0 when the rank has no more sequences.
@@ -108,8 +114,7 @@ class batch_division {
  private:
   std::int64_t batch_;
   std::int64_t microbatch_;
-  int outer_;
-  int inner_;
+  std::array<int, 3> extents_;
 };
 
 /// The sequences of a text as batches of tokens. Sequence n is the `sequence` + 1 tokens from

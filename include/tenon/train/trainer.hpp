@@ -86,8 +86,7 @@ class trainer {
           std::vector<ranks<mesh_type>*> block_groups = {})
       : group_(&group),
         settings_(settings),
-        division_(settings.batch, settings.microbatch, group.grid().template extent<axis::data>(),
-                  group.grid().template extent<axis::expert>()),
+        division_(division_on(group.grid(), settings)),
         model_(group, shape, settings.seed, settings.context, settings.chunks,
                std::move(block_groups)),
         store_(model_.units(), group.ledger(), settings.shards),
@@ -308,9 +307,25 @@ class trainer {
         settings_.document_separator, model_.shape().sequence, whole));
   }
   int sharing_rank() const {
-    const auto& grid = group_->grid();
-    return grid.template coordinate<axis::data>() * grid.template extent<axis::expert>() +
-           grid.template coordinate<axis::expert>();
+    int rank = 0;
+    for_each_sharing_axis([&]<class A>(A) {
+      const auto& grid = group_->grid();
+      rank = rank * grid.template extent<A>() + grid.template coordinate<A>();
+    });
+    return rank;
+  }
+  // The axes that cut the batch, outer first.
+  template <class F>
+  static void for_each_sharing_axis(F&& f) {
+    for_each_axis(std::type_identity<mesh_type>{}, [&]<class A>(A a) {
+      if constexpr (cuts<state_on_t<typename model_type::placed::tokens, A>, batch>) f(a);
+    });
+  }
+  static batch_division division_on(const mesh_type& grid, const trainer_settings& settings) {
+    int extents[3] = {1, 1, 1};
+    int i = 0;
+    for_each_sharing_axis([&]<class A>(A) { extents[i++] = grid.template extent<A>(); });
+    return {settings.batch, settings.microbatch, extents[0], extents[1], extents[2]};
   }
 
   std::int64_t count_over_all(std::int64_t counted) {
