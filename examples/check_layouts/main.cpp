@@ -70,7 +70,7 @@ const training_outcome& serial_of(const training_request& request) {
   alone.chunks = 1;
   alone.microbatch = alone.batch;
   alone.split_sequence = false;
-  alone.tensor_grid = 1;
+  alone.tensor_grid = 0;
   alone.shards = {};
   alone.schedule = pipeline_schedule::one_forward_one_backward;
   alone.attention = {};
