@@ -5,10 +5,8 @@ namespace tenon::inline v0 {
 
 template class decoder_model<bf16, stream_state::whole>;
 template class decoder_model<bf16, stream_state::split_sequence>;
-template class decoder_model<bf16, stream_state::grid>;
 template class trainer<bf16, stream_state::whole>;
 template class trainer<bf16, stream_state::split_sequence>;
-template class trainer<bf16, stream_state::grid>;
 
 }  // namespace tenon::inline v0
 
