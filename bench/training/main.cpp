@@ -266,7 +266,7 @@ int measure(tenon::mpi_session& mpi, const settings& run) {
         {"run",
          joined(name_of(run.shape.form), ", ", tenon::grouped(tenon::parameters(run.shape)),
                 " parameters, ", tenon::name_of(run.precision), ", ", tokens, " tokens a step, ",
-                mesh.text(), ", ", run.threads, run.threads == 1 ? " thread" : " threads",
+                group->mesh_text(), ", ", run.threads, run.threads == 1 ? " thread" : " threads",
                 " a rank, medians of ", run.steps, " steps (least to most)")});
     table.row({"step", step.milliseconds()});
     table.row({"tokens a second", tenon::grouped(static_cast<std::int64_t>(

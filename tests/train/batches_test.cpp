@@ -21,6 +21,10 @@ static_assert(batch_division(8, 2, 3).microbatch_of(1, 0) == region{3, 2});
 static_assert(batch_division(8, 2, 3).microbatch_of(2, 1) == region{8, 0});
 static_assert(batch_division(2, 1, 4).microbatch_of(3, 0) == region{2, 0});
 static_assert(batch_division(1, 1, 1).microbatches() == 1);
+// 11 over 2 are 6 and 5; 6 over 2 are 3 and 3, 5 are 3 and 2; 3 over 2 are 2 and 1.
+static_assert(batch_division(11, 1, 2, 2, 2).ranks() == 8);
+static_assert(batch_division(11, 1, 2, 2, 2).share_of(3) == region{5, 1});
+static_assert(batch_division(11, 1, 2, 2, 2).share_of(4) == region{6, 2});
 static_assert(batch_division(8, 3, 1).microbatches() == 3);  // 3, 3, 2
 static_assert(batch_division(8, 3, 1).microbatch_of(0, 2) == region{6, 2});
 static_assert(batch_division(std::int64_t{1} << 33, 7, 1 << 20).share_of((1 << 20) - 1).end() ==

@@ -8,7 +8,6 @@
 #include "tenon/base/random.hpp"
 
 using namespace tenon;
-using pretrain_decoder::request;
 using pretrain_decoder::settings;
 
 namespace {
@@ -32,7 +31,7 @@ pretrain_decoder::request read(const std::vector<std::string>& words, int ranks)
 }
 
 settings run_of(const std::string& line, int ranks = 8) {
-  const pretrain_decoder::request asked = read(words_of(line), ranks);
+  const auto asked = read(words_of(line), ranks);
   BOOST_TEST(asked.answer == "");
   return asked.run;
 }
@@ -152,6 +151,26 @@ BOOST_AUTO_TEST_CASE(other_spellings_of_the_same) {
   BOOST_TEST(run_of("--text [a,b] --quiet").text.front() == "[a,b]");
 }
 
+BOOST_AUTO_TEST_CASE(a_grid_in_the_place_of_the_tensor_axis) {
+  const settings run = run_of("--text a --tensor-grid 2 --batch 16");
+  BOOST_TEST((run.strategy == run_strategy{.data = 2, .tensor_grid = 2}));
+  BOOST_TEST(run.microbatch == 4);  // data 2 x 2 rows
+  BOOST_TEST((run_of("--text a --tensor-grid 1 --tensor 4").strategy ==
+              run_strategy{.data = 2, .tensor = 4}));
+  BOOST_TEST(
+      refused("--tensor-grid 2 --tensor 2") ==
+      "2: --tensor-grid 2 does not go with --tensor 2; the tensor axis is a line of ranks or "
+      "a square of them; type one of the two");
+  BOOST_TEST(refused("--tensor-grid 2 --split-sequence") ==
+             "2: --tensor-grid 2 does not go with --split-sequence; the stream is cut on the grid "
+             "already; type --tensor-grid 2 alone");
+  BOOST_TEST(refused("--tensor-grid 3") ==
+             "2: the strategy --tensor-grid 3 needs a multiple of 9 ranks, and this run has 8; the "
+             "product of all extents is the number of ranks; start it with mpirun -n 9, or type "
+             "--data 2 --tensor-grid 2");
+  BOOST_TEST(refused("--tensor-grid 0").find("2: --tensor-grid 0 is too small") == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(attention_over_contexts) {
   const auto strategy = [](const std::string& words) {
     return run_of("--text a " + words, 8).strategy;
@@ -217,6 +236,7 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--tensor T",
                              "--split-sequence",
                              "--context C",
+                             "--tensor-grid Q",
                              "--attention ring|ulysses|2d",
                              "--heads-parallel H",
                              "--ring-window W",

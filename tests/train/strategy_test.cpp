@@ -24,6 +24,17 @@ static_assert(laid_out(strategy<expert_parallel<4>>::values(), 8) ==
               run_strategy{.data = 2, .expert = 4});
 static_assert(strategy<expert_parallel<4>>::fixes<policy_kind::expert>);
 
+static_assert(strategy<tensor_grid<3>>::values() == run_strategy{.tensor_grid = 3});
+static_assert(strategy<tensor_grid<3>>::over({.tensor = 7, .split_sequence = true}) ==
+              run_strategy{.tensor_grid = 3});
+static_assert(laid_out({.tensor_grid = 3}, 18).data == 2 && ranks_needed({.tensor_grid = 3}) == 9);
+using on_grid = decoder_placements<stream_state::grid>;
+static_assert(on_grid::mesh_of({.data = 2, .tensor_grid = 3}, 15).coordinate<axis::data>() == 1);
+static_assert(on_grid::mesh_of({.data = 2, .tensor_grid = 3}, 15).coordinate<axis::tensor_row>() ==
+              2);
+static_assert(
+    on_grid::mesh_of({.data = 2, .tensor_grid = 3}, 16).coordinate<axis::tensor_column>() == 1);
+
 static_assert(strategy<context_parallel<8>>::values() == run_strategy{.context = 8});
 static_assert(strategy<context_parallel<8, exchange::ring, ring_window<4>>>::values() ==
               run_strategy{.context = 8, .ring_window = 4});
@@ -116,6 +127,17 @@ BOOST_AUTO_TEST_CASE(extents_of_attention_divide) {
   BOOST_TEST(refused({.context = 8, .heads_parallel = 4}, 2)
                  .find("type --data 1 --context 2 --tensor 1 and neither --heads-parallel nor "
                        "--ring-window") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_grid_has_the_square_of_its_side) {
+  BOOST_TEST(refused({.data = 1, .tensor_grid = 4}, 9) ==
+             "2: the strategy --data 1 --tensor-grid 4 needs 16 ranks, and this run has 9; the "
+             "product of all extents is the number of ranks; start it with mpirun -n 16, or type "
+             "--data 1 --tensor-grid 3");
+  BOOST_TEST(
+      refused({.tensor_grid = 2, .context = 2}, 6).find("type --data 3 --context 2 --tensor 1") !=
+      std::string::npos);
+  BOOST_TEST(refused({.tensor_grid = 0}, 4).find("is not positive") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_suggested_is_accepted) {

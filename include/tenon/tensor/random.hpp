@@ -10,33 +10,51 @@
 
 namespace tenon::inline v0 {
 
+namespace detail {
+
+// The same for a box of an array; made once for arrays of equal rank, whatever their dims are.
+template <class E, std::size_t N, class F>
+void for_each_index_in_box(E* values, const std::array<region, N>& box,
+                           const std::array<std::int64_t, N>& extents, F&& f) {
+  std::int64_t count = 1;
+  for (const region& r : box) count *= r.size;
+  std::array<std::int64_t, N> index{};
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t global = 0;
+    for (std::size_t d = 0; d < N; ++d) global = global * extents[d] + box[d].begin + index[d];
+    f(values[i], global);
+    for (std::size_t d = N; d-- > 0;) {
+      if (++index[d] < box[d].size) break;
+      index[d] = 0;
+    }
+  }
+}
+template <class E, std::size_t N>
+void fill_box_with_normal(E* values, const std::array<region, N>& box,
+                          const std::array<std::int64_t, N>& extents, const random_stream& stream,
+                          double deviation) {
+  for_each_index_in_box(values, box, extents, [&](E& value, std::int64_t index) {
+    value = E(static_cast<wide<E>>(stream.normal(index) * deviation));
+  });
+}
+
+}  // namespace detail
+
 /// Calls f(local element, global index) for every element that this rank holds; the global index
 /// numbers the elements of the whole tensor row-major, the same in every layout.
 template <class E, class D, class P, class F>
 void for_each_global_index(tensor<E, D, P>& x, F&& f) {
-  if (shapes_only::active() || x.elements() == 0) return;
-  constexpr std::size_t n = D::size;
-  const auto& regions = x.where().regions();
-  const auto& extents = x.global_shape().extents;
-  std::array<std::int64_t, n> index{};
-  for (std::int64_t i = 0; i < x.elements(); ++i) {
-    std::int64_t global = 0;
-    for (std::size_t d = 0; d < n; ++d) global = global * extents[d] + regions[d].begin + index[d];
-    f(x.data()[i], global);
-    for (std::size_t d = n; d-- > 0;) {
-      if (++index[d] < regions[d].size) break;
-      index[d] = 0;
-    }
-  }
+  if (shapes_only::active()) return;
+  detail::for_each_index_in_box(x.data(), x.where().regions(), x.global_shape().extents, f);
 }
 
 /// Normal values with mean 0 and the deviation given, each a function of the stream and the global
 /// index alone: all layouts get the same bits.
 template <class E, class D, class P>
 void fill_normal(tensor<E, D, P>& x, const random_stream& stream, double deviation) {
-  for_each_global_index(x, [&](E& value, std::int64_t index) {
-    value = E(static_cast<wide<E>>(stream.normal(index) * deviation));
-  });
+  if (shapes_only::active()) return;
+  detail::fill_box_with_normal(x.data(), x.where().regions(), x.global_shape().extents, stream,
+                               deviation);
 }
 
 template <class E, class D, class P>

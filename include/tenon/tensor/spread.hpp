@@ -18,16 +18,24 @@ inline std::int64_t shared_size(const partition& have, int giver, const partitio
   return intersection(have.of(giver), want.of(taker)).size;
 }
 
-// Sends each rank's pieces of [have] to the ranks whose regions of [want] they lie in, then calls
-// put(block of the result, received values, extents) for the piece of every rank, in rank order.
-template <class Axis, class Dim, class E, class D, class P, class Put>
-void exchange_regions(const tensor<E, D, P>& x, const partition& have, const partition& want,
-                      std::string_view name, call_site site, Put&& put) {
-  constexpr std::size_t dim = D::template position<Dim>;
-  auto& line = x.group().template on<Axis>();
+// Where pieces of a dim come from or go to: an array of this rank, cut at `pieces` along the dim.
+template <class E, std::size_t N>
+struct cut_array {
+  E* values;
+  std::array<std::int64_t, N> extents;
+  const partition* pieces;
+};
+
+// Sends each rank's pieces of `from` to the ranks whose regions of `to` they lie in; what comes is
+// copied to its place, or added there in rank order. Made once for arrays of equal rank, whatever
+// their dims are.
+template <class E, std::size_t N>
+void exchange_regions(communicator& line, std::size_t dim, const cut_array<const E, N>& from,
+                      const cut_array<E, N>& to, bool add, std::string_view name, call_site site) {
+  const partition& have = *from.pieces;
+  const partition& want = *to.pieces;
   const int me = line.rank();
-  const auto held = sizes_of(x.where().regions());
-  const std::int64_t others = product_of(with_size(held, dim, 1));
+  const std::int64_t others = product_of(with_size(from.extents, dim, 1));
   const auto count = static_cast<std::size_t>(line.size());
   std::vector<std::int64_t> send(count);
   std::vector<std::int64_t> receive(count);
@@ -48,9 +56,9 @@ void exchange_regions(const tensor<E, D, P>& x, const partition& have, const par
     std::int64_t at = 0;
     for (int r = 0; r < line.size(); ++r) {
       const region part = intersection(have.of(me), want.of(r));
-      const auto size = with_size(held, dim, part.size);
-      copy_block(packed.data() + at, whole(size), x.data(),
-                 from_index(held, dim, part.begin - have.of(me).begin), size);
+      const auto size = with_size(from.extents, dim, part.size);
+      copy_block(packed.data() + at, whole(size), from.values,
+                 from_index(from.extents, dim, part.begin - have.of(me).begin), size);
       at += product_of(size);
     }
   }
@@ -66,10 +74,23 @@ void exchange_regions(const tensor<E, D, P>& x, const partition& have, const par
   std::int64_t at = 0;
   for (int r = 0; r < line.size(); ++r) {
     const region part = intersection(have.of(r), want.of(me));
-    const auto size = with_size(held, dim, part.size);
-    put(part.begin - want.of(me).begin, received.data() + at, size);
+    const auto size = with_size(from.extents, dim, part.size);
+    const auto place = from_index(to.extents, dim, part.begin - want.of(me).begin);
+    const E* const values = received.data() + at;
+    if (add) {
+      add_block(to.values, place, values, whole(size), size);
+    } else {
+      copy_block(to.values, place, values, whole(size), size);
+    }
     at += product_of(size);
   }
+}
+template <std::size_t D, class Axis, class E, class Dims, class P>
+void exchange_between(const tensor<E, Dims, P>& from, const partition& have, tensor<E, Dims, P>& to,
+                      const partition& want, bool add, std::string_view name, call_site site) {
+  exchange_regions<E, Dims::size>(
+      from.group().template on<Axis>(), D, {from.data(), sizes_of(from.where().regions()), &have},
+      {to.data(), sizes_of(to.where().regions()), &want}, add, name, site);
 }
 
 }  // namespace detail
@@ -90,12 +111,7 @@ tensor<E, D, P> spread_to(const tensor<E, D, P>& owned, const partition& use,
   if (own == use) return owned;
   detail::require_owned_once(own, Axis::name);
   tensor<E, D, P> used(owned.group(), owned.where().template with<Axis>(use));
-  const auto extents = detail::sizes_of(used.where().regions());
-  detail::exchange_regions<Axis, dim>(
-      owned, own, use, name, site, [&](std::int64_t begin, const E* values, const auto& size) {
-        detail::copy_block(used.data(), detail::from_index(extents, d, begin), values,
-                           detail::whole(size), size);
-      });
+  detail::exchange_between<d, Axis>(owned, own, used, use, false, name, site);
   return used;
 }
 
@@ -112,12 +128,7 @@ tensor<E, D, P> sum_to_owners(const tensor<E, D, P>& used, const partition& own,
   const partition& use = used.where().template partition_on<Axis>();
   if (own == use) return used;
   auto owned = tensor<E, D, P>::zeros(used.group(), used.where().template with<Axis>(own));
-  const auto extents = detail::sizes_of(owned.where().regions());
-  detail::exchange_regions<Axis, dim>(
-      used, use, own, name, site, [&](std::int64_t begin, const E* values, const auto& size) {
-        detail::add_block(owned.data(), detail::from_index(extents, d, begin), values,
-                          detail::whole(size), size);
-      });
+  detail::exchange_between<d, Axis>(used, use, owned, own, true, name, site);
   return owned;
 }
 
