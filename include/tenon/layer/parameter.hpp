@@ -87,6 +87,8 @@ class parameter final : public any_parameter<wide<E>> {
     return owned_;
   }
 
+  const layout<Dims, Own>& owned_where() const noexcept { return owned_where_; }
+
   const parameter_declaration& declaration() const override { return declared_; }
   std::int64_t global_elements() const override { return owned_where_.global().elements(); }
   std::int64_t piece_elements() const override { return owned_where_.elements(); }

@@ -6,6 +6,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tenon/kernel/fuse.hpp"
 #include "tenon/kernel/grouped_product.hpp"
@@ -38,7 +39,8 @@ class expert_networks {
   };
 
   explicit expert_networks(const layer_context<typename Use::mesh_type>& context)
-      : up_(made<in_type>(context, "up", context.sizes.deviation)),
+      : state_(&context.state),
+        up_(made<in_type>(context, "up", context.sizes.deviation)),
         down_(made<out_type>(context, "down", context.sizes.branch_deviation)) {
     if constexpr (gated) gate_ = made<in_type>(context, "gate", context.sizes.deviation);
   }
@@ -46,7 +48,7 @@ class expert_networks {
   /// The experts that this rank has, among all of them.
   template <mesh_axis Axis>
   const partition& experts_on() const {
-    return up_->owned().where().template partition_on<Axis>();
+    return up_->owned_where().template partition_on<Axis>();
   }
 
   /// x [rows, hidden], counts[e] rows of each expert here, gives [rows, hidden].
@@ -66,25 +68,54 @@ class expert_networks {
   /// From dy [rows, hidden] the gradient of x; adds up the gradients of the weights.
   buffer<E> backward(buffer<E> dy, saved_type saved, std::span<const std::int64_t> counts) {
     const std::int64_t rows = sum_of(counts);
-    {
-      const buffer<E> inner = activated(saved, rows);
-      kernel::grouped_outer_product(down_->gradient().matrix(), wide_rows(inner, rows),
-                                    narrow(std::as_const(dy), rows), counts);
-    }
+    // What the products for the weights' gradients read: they may be put off.
+    struct operands {
+      saved_type saved;
+      buffer<E> dy;
+      buffer<E> inner;
+      std::vector<std::int64_t> counts;
+    };
+    const bool later = state_->deferred != nullptr;
+    buffer<E> inner = activated(saved, rows);
     buffer<E> d_inner(rows * width());
     multiply_back(wide_rows(d_inner, rows), narrow(std::as_const(dy), rows), *down_, counts);
     differentiate(saved, d_inner, rows);
+    d_inner = {};
     // The gradients of gate and up now stand where gate and up stood.
-    const auto input = narrow(std::as_const(saved.x), rows);
-    const auto d_up = wide_rows(std::as_const(saved.up), rows);
-    kernel::grouped_outer_product(up_->gradient().matrix(), input, d_up, counts);
-    multiply_back(narrow(dy, rows), d_up, *up_, counts);
-    if constexpr (gated) {
-      const auto d_gate = wide_rows(std::as_const(saved.gate), rows);
-      kernel::grouped_outer_product(gate_->gradient().matrix(), input, d_gate, counts);
-      multiply_back(narrow(dy, rows), d_gate, *gate_, counts, kernel::output::accumulate);
+    const auto add_down = [this, rows](const operands& all) {
+      kernel::grouped_outer_product(down_->gradient().matrix(), wide_rows(all.inner, rows),
+                                    narrow(all.dy, rows), all.counts);
+    };
+    const auto add_rest = [this, rows](const operands& all) {
+      const auto input = narrow(all.saved.x, rows);
+      kernel::grouped_outer_product(up_->gradient().matrix(), input, wide_rows(all.saved.up, rows),
+                                    all.counts);
+      if constexpr (gated) {
+        kernel::grouped_outer_product(gate_->gradient().matrix(), input,
+                                      wide_rows(all.saved.gate, rows), all.counts);
+      }
+    };
+    const auto all = std::make_shared<operands>(operands{
+        std::move(saved), std::move(dy), std::move(inner), {counts.begin(), counts.end()}});
+    buffer<E> dx;
+    if (later) {
+      dx = buffer<E>(rows * height());
+      state_->deferred->push_back([all, add_down, add_rest] {
+        add_down(*all);
+        add_rest(*all);
+      });
+    } else {
+      add_down(*all);
+      all->inner = {};
+      dx = std::move(all->dy);  // its memory takes the result
     }
-    return dy;
+    multiply_back(narrow(dx, rows), wide_rows(std::as_const(all->saved.up), rows), *up_, counts);
+    if constexpr (gated) {
+      multiply_back(narrow(dx, rows), wide_rows(std::as_const(all->saved.gate), rows), *gate_,
+                    counts, kernel::output::accumulate);
+    }
+    if (!later) add_rest(*all);
+    return dx;
   }
 
   template <class F>
@@ -104,8 +135,8 @@ class expert_networks {
                                     initial_values::normal(deviation)});
   }
 
-  std::int64_t width() const { return up_->owned().where().template extent<ffn>(); }
-  std::int64_t height() const { return up_->owned().where().template extent<hidden>(); }
+  std::int64_t width() const { return up_->owned_where().template extent<ffn>(); }
+  std::int64_t height() const { return up_->owned_where().template extent<hidden>(); }
 
   template <class Buffer>
   auto narrow(Buffer& values, std::int64_t rows) const {
@@ -154,6 +185,7 @@ class expert_networks {
     }
   }
 
+  const run_state* state_;
   std::unique_ptr<in_type> gate_;
   std::unique_ptr<in_type> up_;
   std::unique_ptr<out_type> down_;
