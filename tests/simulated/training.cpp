@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "pretrain_decoder/run.hpp"
+#include "tenon/communicate/delayed.hpp"
 #include "tenon/communicate/simulated.hpp"
 #include "tenon/kernel/product_log.hpp"
 
@@ -383,11 +384,15 @@ std::int64_t documents_in(const training_request& r, std::int32_t separator,
 training_outcome run_training(const training_request& r) {
   const int size = r.pipeline * r.data * r.expert * r.context * r.tensor;
   std::vector<rank_record> records(static_cast<std::size_t>(size));
+  const delayed_links links(r.links);
   simulate(
       size,
       [&](std::unique_ptr<transport> world) {
         if (r.broken != sabotage::none) {
           world = std::make_unique<breaking_transport>(std::move(world), r.broken);
+        }
+        if (r.links != nullptr) {
+          world = std::make_unique<delayed_transport>(std::move(world), links);
         }
         rank_record& mine = records[static_cast<std::size_t>(world->rank())];
         switch (r.element) {

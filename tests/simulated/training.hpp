@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tenon/base/element.hpp"
+#include "tenon/communicate/delayed/links.hpp"
 #include "tenon/communicate/simulated/group.hpp"
 #include "tenon/communicate/sum_order.hpp"
 #include "tenon/layer/context.hpp"
@@ -61,6 +62,7 @@ struct training_request {
   int masked = 0;  ///< how the targets are masked; see `target_of`
   sabotage broken = sabotage::none;
   simulated_options options{};
+  link_function links = nullptr;  ///< what they cost, when calls take time; see `delayed_transport`
 };
 
 /// A tensor of the model, gathered from its owners.
