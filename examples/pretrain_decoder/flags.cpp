@@ -76,7 +76,8 @@ constexpr flag flags[] = {
     {"--recompute", "none|attention|block", "none", "block",
      "what runs forward again in backward instead of being kept", "Execution"},
     {"--overlap", "auto|on|off", "auto", "auto",
-     "exchange gradients and weights while layers run; auto: whichever measured faster",
+     "exchange gradients, weights and cut sequences while layers run; auto: whichever measured "
+     "faster",
      "Execution"},
     {"--context", "C", "1", "1", "ranks on the context axis, which share each sequence",
      "Parallelism"},

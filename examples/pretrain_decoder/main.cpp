@@ -179,18 +179,19 @@ std::vector<traffic_line> rows_of_all(any_ranks& group, const tenon::traffic_pri
   return rows;
 }
 
-// What the ledger has counted, beside what was predicted for the steps done.
-std::vector<traffic_line> traffic_lines(any_ranks& group, const tenon::traffic_prices& of_step,
-                                        std::int64_t steps, std::vector<traffic_line> lines) {
+// What the ledger has counted, beside what was predicted for the steps done; rows without a call
+// are left out.
+std::vector<traffic_line> traffic_lines(any_ranks& group, const tenon::traffic_prices& of_steps,
+                                        std::vector<traffic_line> lines) {
   std::vector<std::int64_t> numbers;
   for (const traffic_line& line : lines) {
     const auto found = group.ledger().rows().find(std::tuple(
         std::string_view(line.axis), std::string_view(line.call), std::string_view(line.phase)));
     const tenon::ledger_row counted =
         found == group.ledger().rows().end() ? tenon::ledger_row{} : found->second;
-    const auto priced = of_step.rows().find({line.axis, line.call, line.phase});
-    const std::int64_t bytes = priced == of_step.rows().end() ? 0 : priced->second.most;
-    numbers.insert(numbers.end(), {counted.calls, counted.bytes, bytes * steps,
+    const auto priced = of_steps.rows().find({line.axis, line.call, line.phase});
+    const std::int64_t bytes = priced == of_steps.rows().end() ? 0 : priced->second.most;
+    numbers.insert(numbers.end(), {counted.calls, counted.bytes, bytes,
                                    static_cast<std::int64_t>(counted.seconds * 1e6)});
   }
   largest_of_all(group, numbers);
@@ -200,6 +201,7 @@ std::vector<traffic_line> traffic_lines(any_ranks& group, const tenon::traffic_p
     lines[i].predicted = numbers[4 * i + 2];
     lines[i].seconds = static_cast<double>(numbers[4 * i + 3]) * 1e-6;
   }
+  std::erase_if(lines, [](const traffic_line& line) { return line.calls + line.predicted == 0; });
   return lines;
 }
 
@@ -249,19 +251,38 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_of_step(
   return all;
 }
 
-// Measures steps with and without overlap, in turns, and keeps what was faster.
+// Measures steps with and without overlap, in turns, and keeps what was faster. It knows what the
+// steps have sent: messages instead of collectives where products overlap.
 class overlap_chooser {
  public:
   overlap_chooser(any_run& trained, overlap_choice asked, bool anything_to_overlap)
       : trained_(&trained), measuring_(asked == overlap_choice::measured && anything_to_overlap) {
-    trained.set_overlap(asked == overlap_choice::on);
+    for (const bool on : {false, true}) {
+      trained.set_overlap(on);
+      of_step_.push_back(trained.predicted_traffic());
+    }
+    set(asked == overlap_choice::on);
+  }
+  /// What a step sends as things stand, and what any step may send, as rows.
+  const tenon::traffic_prices& of_step() const { return of_step_[on_ ? 1 : 0]; }
+  tenon::traffic_prices of_any_step() const {
+    auto all = of_step();
+    if (measuring_) all.add_rows(of_step_[on_ ? 0 : 1]);
+    return all;
+  }
+  /// What the steps done have sent.
+  tenon::traffic_prices of_steps() const {
+    tenon::traffic_prices all;
+    for (std::size_t on : {0, 1}) all.add_rows(of_step_[on], steps_with_[on]);
+    return all;
   }
   // After each step; the ranks decide alike, by the slowest of them.
   void after(any_ranks& group, double seconds) {
+    ++steps_with_[on_ ? 1 : 0];
     if (!measuring_) return;
     // The first step of all is longer for other reasons.
-    if (steps_++ > 0) times_[static_cast<std::size_t>(steps_ % 2)].push_back(seconds);
-    if (steps_ <= 2 * steps_each) return trained_->set_overlap(steps_ % 2 == 0);
+    if (steps_++ > 0) times_[on_ ? 1 : 0].push_back(seconds);
+    if (steps_ <= 2 * steps_each) return set(!on_);
     measuring_ = false;
     std::vector<std::int64_t> nanoseconds;
     for (auto& times : times_) {
@@ -269,20 +290,27 @@ class overlap_chooser {
       nanoseconds.push_back(static_cast<std::int64_t>(times[times.size() / 2] * 1e9));
     }
     largest_of_all(group, nanoseconds);
-    const bool on = nanoseconds[1] < nanoseconds[0];
-    trained_->set_overlap(on);
+    set(nanoseconds[1] < nanoseconds[0]);
     if (group.rank() != 0) return;
-    tenon::log(tenon::log_level::info, "--overlap auto took ", on ? "on" : "off", ": a step took ",
+    tenon::log(tenon::log_level::info, "--overlap auto took ", on_ ? "on" : "off", ": a step took ",
                static_cast<double>(nanoseconds[1]) * 1e-6, " ms with it and ",
                static_cast<double>(nanoseconds[0]) * 1e-6, " ms without");
   }
 
  private:
   static constexpr int steps_each = 4;
+  void set(bool on) {
+    on_ = on;
+    trained_->set_overlap(on);
+  }
+
   any_run* trained_;
   bool measuring_;
+  bool on_ = false;
   int steps_ = 0;
   std::vector<double> times_[2];  // without, with
+  std::int64_t steps_with_[2] = {};
+  std::vector<tenon::traffic_prices> of_step_;
 };
 
 int train(tenon::mpi_session& mpi, const settings& run) {
@@ -313,7 +341,9 @@ int train(tenon::mpi_session& mpi, const settings& run) {
       .seed = run.seed,
       .shards = {.stage = run.strategy.shards,
                  .data_extent = run.strategy.data_shard,
-                 .overlap = run.overlap != overlap_choice::off},
+                 // The measured choice tries both, from the third step on.
+                 .overlap = run.overlap == overlap_choice::on ||
+                            (run.overlap == overlap_choice::measured && run.steps > 2)},
       .schedule = run.strategy.schedule,
       .chunks = run.strategy.chunks,
       .recompute = run.strategy.recompute,
@@ -333,15 +363,15 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   largest_of_all(group, predicted_memory);
 
   const auto trained = make_run(run.precision, group, run.shape, how);
-  const auto predicted = trained->predicted_traffic();
-  const auto rows = rows_of_all(group, predicted);
+  overlap_chooser overlap(*trained, run.overlap, group.size() > group.stages());
+  const auto rows = rows_of_all(group, overlap.of_any_step());
   std::vector<std::string> axes;
   for (const traffic_line& row : rows) {
     if (std::find(axes.begin(), axes.end(), row.axis) == axes.end()) axes.push_back(row.axis);
   }
   const auto parameters = parameters_of_all(group, *trained);
   if (!run.quiet) {
-    const auto by_axis = predicted.bytes_by_axis();
+    const auto by_axis = overlap.of_step().bytes_by_axis();
     std::vector<std::int64_t> bytes;
     for (const std::string& axis : axes) {
       bytes.push_back(by_axis.contains(axis) ? by_axis.at(axis) : 0);
@@ -358,7 +388,6 @@ int train(tenon::mpi_session& mpi, const settings& run) {
       std::fflush(stdout);
     }
   }
-  overlap_chooser overlap(*trained, run.overlap, group.size() > group.stages());
 
   std::signal(SIGINT, remember_signal);
   std::signal(SIGTERM, remember_signal);
@@ -393,7 +422,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
   const auto steps = static_cast<std::int64_t>(results.size());
 
   std::vector<std::int64_t> held{tenon::memory_meter::of_this_rank().peak()};
-  const auto traffic = traffic_lines(group, predicted, steps, rows);
+  const auto traffic = traffic_lines(group, overlap.of_steps(), rows);
   largest_of_all(group, held);
   if (first && !run.quiet) {
     std::fputs(("\n" + ledger_table(traffic)).c_str(), stdout);

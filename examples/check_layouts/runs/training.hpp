@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tenon/base/element.hpp"
+#include "tenon/communicate/delayed/links.hpp"
 #include "tenon/communicate/simulated/group.hpp"
 #include "tenon/communicate/sum_order.hpp"
 #include "tenon/communicate/transport.hpp"
@@ -68,6 +69,7 @@ struct training_request {
   int masked = 0;  ///< how the targets are masked; see `target_of`
   sabotage broken = sabotage::none;
   simulated_options options{};
+  link_function links = nullptr;  ///< what they cost, when calls take time; see `delayed_transport`
 };
 
 /// A tensor of the model, gathered from its owners.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <utility>
-#include <variant>
 
 #include "tenon/layer/concept.hpp"
 
@@ -35,8 +34,12 @@ struct recomputable {
 
    public:
     using output_type = typename inner::output_type;
-    /// What the part keeps, or its input.
-    using saved_type = std::variant<typename inner::saved_type, In>;
+    /// What the part keeps, or, when it runs again, its input.
+    struct saved_type {
+      typename inner::saved_type kept;
+      In input;
+      bool again = false;
+    };
     using forward_transfers = typename inner::forward_transfers;
     using backward_transfers = typename inner::backward_transfers;
     using recomputed_transfers = forward_transfers;
@@ -47,20 +50,22 @@ struct recomputable {
     std::pair<output_type, saved_type> forward(In x) {
       const bool again = state_->training && state_->recompute == recompute::attention;
       In input = again ? x : In{};
-      auto [y, saved] = part_.forward(std::move(x));
-      if (again) return {std::move(y), saved_type(std::in_place_index<1>, std::move(input))};
-      return {std::move(y), saved_type(std::in_place_index<0>, std::move(saved))};
+      auto [y, kept] = part_.forward(std::move(x));
+      saved_type saved;
+      saved.again = again;
+      if (again) {
+        saved.input = std::move(input);
+      } else {
+        saved.kept = std::move(kept);
+      }
+      return {std::move(y), std::move(saved)};
     }
     gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type saved) {
-      if (saved.index() == 0) {
-        return part_.backward(std::move(gradient), std::get<0>(std::move(saved)));
+      if (saved.again) {
+        const detail::recompute_scope inside(saved.input.group().ledger());
+        saved.kept = part_.forward(std::move(saved.input)).second;
       }
-      auto again = [&] {
-        In x = std::get<1>(std::move(saved));
-        const detail::recompute_scope inside(x.group().ledger());
-        return part_.forward(std::move(x)).second;
-      }();
-      return part_.backward(std::move(gradient), std::move(again));
+      return part_.backward(std::move(gradient), std::move(saved.kept));
     }
     template <class F>
     void for_each_parameter(F&& f) {

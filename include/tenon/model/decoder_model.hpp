@@ -144,6 +144,8 @@ class decoder_model {
   ranks<mesh_type>& group() noexcept { return *group_; }
   const decoder_shape& shape() const noexcept { return shape_; }
   run_state& state() noexcept { return *state_; }
+  /// See `dim_sizes::overlap_products`; on all ranks alike, between steps.
+  void set_overlap_products(bool overlap) noexcept { sizes_->overlap_products = overlap; }
   /// The other meshes on which blocks live, each once.
   std::vector<ranks<mesh_type>*> other_groups() const {
     std::vector<ranks<mesh_type>*> all;

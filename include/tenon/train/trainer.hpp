@@ -94,6 +94,7 @@ class trainer {
         runner_(model_, store_, schedule_of(settings, group, division_)),
         optimizer_(stepped(store_, tied_), settings.optimizer) {
     model_.state().recompute = settings.recompute;
+    model_.set_overlap_products(settings.shards.overlap);
     store_.initialise(settings.seed);
     sharers();
     compare_plans();
@@ -106,8 +107,12 @@ class trainer {
   const std::vector<any_parameter<master>*>& parameters() const noexcept {
     return store_.parameters();
   }
-  /// Whether gradients and weights are exchanged while layers run; between steps.
-  void set_overlap(bool overlap) noexcept { store_.set_overlap(overlap); }
+  /// Whether gradients and weights are exchanged while layers run, and products run in pieces
+  /// while a cut sequence travels; on all ranks alike, between steps.
+  void set_overlap(bool overlap) noexcept {
+    store_.set_overlap(overlap);
+    model_.set_overlap_products(overlap);
+  }
   const schedule_table& schedule() const noexcept { return runner_.table(); }
   std::int64_t steps_done() const noexcept { return step_; }
 
@@ -179,7 +184,7 @@ class trainer {
     tied_.sum_gradients();
   }
 
-  /// What a step sends for this rank, from types and shapes alone.
+  /// What a step sends for this rank, from types and shapes alone, with the present overlap.
   prices_on<mesh_type> predicted_traffic() const {
     prices_on<mesh_type> prices(group_->grid());
     std::vector<std::int64_t> sequences;
