@@ -46,7 +46,8 @@ class ranks_for final : public any_ranks {
   tenon::ranks<typename placed::mesh_type> held;
 
  private:
-  ranks_for(typename placed::mesh_type mesh, std::unique_ptr<tenon::transport> world,
+  // A reference: the mesh must be found before anything is taken from `world`.
+  ranks_for(typename placed::mesh_type mesh, std::unique_ptr<tenon::transport>&& world,
             const tenon::run_strategy& strategy, tenon::communicator_options options)
       : held(std::move(world), mesh, options, strategy.pipeline) {}
 };
