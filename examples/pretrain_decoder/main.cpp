@@ -273,7 +273,8 @@ class overlap_chooser {
   /// What the steps done have sent.
   tenon::traffic_prices of_steps() const {
     tenon::traffic_prices all;
-    for (std::size_t on : {0, 1}) all.add_rows(of_step_[on], steps_with_[on]);
+    for (const std::size_t on : {std::size_t{0}, std::size_t{1}})
+      all.add_rows(of_step_[on], steps_with_[on]);
     return all;
   }
   // After each step; the ranks decide alike, by the slowest of them.
