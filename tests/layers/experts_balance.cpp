@@ -61,7 +61,7 @@ balance_outcome balance_on(const Mesh& grid, const std::vector<double>& weight, 
     auto nothing =
         gradient_of_value<typename layer::output_type>::zeros(group, gradient_layout(y.where()));
     experts_here.backward(std::move(nothing), std::move(saved));
-    for (communicator* line : router->partial_over()) {
+    if (communicator* line = router->lines({}).rest) {
       communicate::all_reduce(*line, router->owned_gradient());
     }
     double sum = state.balance_sum;
