@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_change_nothing, T, samples::all_elements) 
     matrix<T> y(300, 201);
     std::vector<wide<T>> sums(201);
     kernel::run(kernel::read{x.view()} | kernel::gelu{} |
-                kernel::dropout{0.1F, random_stream(1, "d"), {0, 0, 300, 300, 0, 201}} |
+                kernel::dropout{0.1F, random_stream(1, "d"), {0, {0}, 300, 300, 0, 201}} |
                 kernel::write{y.view()});
     kernel::column_sum(std::span(sums), y.view());
     return std::pair(y, sums);

@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(masks_do_not_depend_on_the_layout) {
   }
   const float p = 0.5F;
   kernel::run(kernel::read{ones.view()} |
-              kernel::dropout{p, stream, {0, 0, sequence, sequence, 0, columns}} |
+              kernel::dropout{p, stream, {0, {0}, sequence, sequence, 0, columns}} |
               kernel::write{whole.view()});
   std::int64_t dropped = 0;
   for (std::int64_t i = 0; i < whole.rows; ++i) {
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(masks_do_not_depend_on_the_layout) {
   // Sequences 1 and 2, their positions 2 to 5, columns 3 to 9.
   matrix<fp32> part(2 * 4, 7);
   kernel::run(kernel::read{ones.view().rows_from(0, 8).columns_from(0, 7)} |
-              kernel::dropout{p, stream, {1, 2, 4, sequence, 3, columns}} |
+              kernel::dropout{p, stream, {1, {2}, 4, sequence, 3, columns}} |
               kernel::write{part.view()});
   for (std::int64_t b = 0; b < 2; ++b) {
     for (std::int64_t s = 0; s < 4; ++s) {
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(masks_do_not_depend_on_the_layout) {
   matrix<fp32> next(batch * sequence, columns);
   kernel::run(
       kernel::read{ones.view()} |
-      kernel::dropout{p, random_stream(11, "mask", 2), {0, 0, sequence, sequence, 0, columns}} |
+      kernel::dropout{p, random_stream(11, "mask", 2), {0, {0}, sequence, sequence, 0, columns}} |
       kernel::write{next.view()});
   BOOST_TEST(!next.same_as(whole));
 }

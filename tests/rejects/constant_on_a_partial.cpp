@@ -15,5 +15,5 @@ using tokens = on_tensor<replicated>;
 using tokens = on_tensor<partial>;
 #endif
 
-using positions = constant<on_tensor<invariant>>;
-using result = sum_placement_t<stream, tokens, dims<sequence, hidden>, positions>;
+using places = constant<on_tensor<invariant>>;
+using result = sum_placement_t<stream, tokens, dims<sequence, hidden>, places>;
