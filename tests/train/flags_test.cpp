@@ -231,7 +231,13 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--clip X",
                              "--dropout P",
                              "--seed N",
-                             "--data D",
+                             "--data D|R,S",
+                             "--shards none|optimizer|gradients|parameters",
+                             "--pipeline P",
+                             "--schedule gpipe|1f1b|interleaved|zero-bubble",
+                             "--chunks V",
+                             "--recompute none|attention|block",
+                             "--overlap auto|on|off",
                              "--expert-parallel X",
                              "--tensor T",
                              "--split-sequence",
@@ -252,9 +258,13 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--quiet",
                              "--help",
                              "--version"}) {
-      BOOST_TEST(help.find(std::string("\n  ") + flag + " ") != std::string::npos, flag);
+      // A long one has its meaning on the next line.
+      const std::size_t at = help.find(std::string("\n  ") + flag);
+      BOOST_TEST_REQUIRE(at != std::string::npos, flag);
+      const char behind = help[at + 3 + std::string_view(flag).size()];
+      BOOST_TEST((behind == ' ' || behind == '\n'), flag);
     }
-    BOOST_TEST(help.find("--pipeline") == std::string::npos);  // not built, so not there
+    BOOST_TEST(help.find("--resume") == std::string::npos);  // not built, so not there
   }
   BOOST_TEST(read({"--version"}, 1).answer.find("pretrain_decoder, tenon ") == 0U);
 }
@@ -282,7 +292,12 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none) {
   BOOST_TEST(refused("--threads 0") ==
              "2: --threads 0 is too small; it is between 1 and 4096; type --threads 1");
   BOOST_TEST(refused("--data 0").find("2: --data 0 is too small") == 0U);
-  BOOST_TEST(refused("--data 2,4").find("2: --data 2,4 is not a whole number") == 0U);
+  BOOST_TEST(refused("--data 2,x --shards gradients") ==
+             "2: --data 2,x is not two whole numbers R,S; each is at least 1; type --data 2,4");
+  BOOST_TEST(refused("--data 2,0 --shards gradients").find("is not two whole numbers R,S") !=
+             std::string::npos);
+  BOOST_TEST(refused("--data 65536,65536 --shards gradients").find("is too large; R x S") !=
+             std::string::npos);
   BOOST_TEST(refused("--tensor -1").find("2: --tensor -1 is too small") == 0U);
   BOOST_TEST(refused("--warmup -1") ==
              "2: --warmup -1 is too small; it is between 0 and 2147483647; type --warmup 20");
@@ -319,6 +334,27 @@ BOOST_AUTO_TEST_CASE(real_numbers_out_of_range) {
   BOOST_TEST(refused("--clip ''").find("2: --clip") == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(shards_and_pipelines) {
+  const auto hybrid = run_of("--text t --data 2,4 --shards parameters").strategy;
+  BOOST_TEST(hybrid.data == 8);
+  BOOST_TEST(hybrid.data_shard == 4);
+  BOOST_TEST((hybrid.shards == tenon::shards::parameters));
+  const auto staged =
+      run_of("--text t --pipeline 2 --schedule interleaved --chunks 3 --recompute block").strategy;
+  BOOST_TEST(staged.pipeline == 2);
+  BOOST_TEST(staged.data == 4);
+  BOOST_TEST(staged.chunks == 3);
+  BOOST_TEST((staged.schedule == tenon::pipeline_schedule::interleaved));
+  BOOST_TEST((staged.recompute == tenon::recompute::block));
+  BOOST_TEST((run_of("--text t --overlap off").overlap == pretrain_decoder::overlap_choice::off));
+  BOOST_TEST(refused("--data 2,4") ==
+             "2: --data 2,4 says over how many ranks parameters are divided, and --shards none "
+             "divides none; type --data 8, or --shards parameters");
+  BOOST_TEST(refused("--chunks 2").find("2: --chunks 2 does not fit --schedule 1f1b") == 0U);
+  BOOST_TEST(refused("--pipeline 3").find("needs a multiple of 3 ranks") != std::string::npos);
+  BOOST_TEST(refused("--schedule 1fb1").find("type --schedule 1f1b") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(words_that_are_not_known) {
   BOOST_TEST(refused("--form gtp2") ==
              "2: --form gtp2 is not known; it is gpt2 or llama; type --form gpt2");
@@ -334,8 +370,7 @@ BOOST_AUTO_TEST_CASE(words_that_are_not_known) {
   BOOST_TEST(refused("-hidden 3").find("2: -hidden is not a flag of this program") == 0U);
   BOOST_TEST(refused("-n 4") ==
              "2: -n is not a flag of this program; type --help to see all of them");
-  for (const char* later :
-       {"--pipeline 2", "--shards optimizer", "--recompute block", "--tokenizer x", "--resume"}) {
+  for (const char* later : {"--tokenizer x", "--resume", "--device cuda", "--trace x"}) {
     BOOST_TEST(refused(later).find(" is not a flag of this program") != std::string::npos, later);
   }
   BOOST_TEST(refused("--quiet yes") ==
