@@ -86,7 +86,8 @@ BOOST_AUTO_TEST_CASE(log_is_complete) {
                boost::test_tools::tolerance(1e-9));
     BOOST_TEST(step.collective_seconds > 0);
     BOOST_TEST(step.collective_seconds <= step.step_seconds);
-    BOOST_TEST_REQUIRE(step.bytes.size() == 2U);
+    BOOST_TEST_REQUIRE(step.bytes.size() == 3U);
+    BOOST_TEST(step.bytes.at("all") > 0);  // the norm of the gradient
     BOOST_TEST(step.bytes.at("data") > 0);
     BOOST_TEST(step.bytes.at("tensor") > 0);
     BOOST_TEST(step.bytes.at("data") == steps[0].bytes.at("data"));
