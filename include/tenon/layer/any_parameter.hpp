@@ -10,6 +10,7 @@
 
 #include "tenon/communicate/communicator.hpp"
 #include "tenon/memory/buffer.hpp"
+#include "tenon/placement/partition.hpp"
 #include "tenon/placement/placement.hpp"
 
 namespace tenon::inline v0 {
