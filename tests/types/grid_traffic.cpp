@@ -140,38 +140,54 @@ constexpr std::int64_t backward_bytes(int side) {
 
 constexpr std::int64_t e = 2;  // bf16
 constexpr std::int64_t w = 4;  // its wide element: gradients of weights, statistics
-constexpr bool formulas_hold(int side) {
-  const std::int64_t others = side - 1;
+constexpr std::int64_t x_elements = b * s * h;
+constexpr std::int64_t logit_elements = b * s * v;
+
+// AB forward; AB^T in e and A^T B with its sums in w backward.
+constexpr bool product_holds(int side) {
   using up = linear<dims<hidden>, dims<ffn>, placed::cuts>;
-  const std::int64_t x = b * s * h;
   const std::int64_t matrix = 4 * h * h;
-  if (forward_bytes<up, stream>(side) != others * e * (x + matrix)) return false;
-  // AB^T in e, A^T B with its sums in w.
-  if (backward_bytes<up, stream>(side) != others * (e * (matrix + x) + e * x + w * matrix)) {
-    return false;
-  }
-  using head = table_projection<"head", vocabulary, hidden, placed::cuts>;
-  if (forward_bytes<head, stream>(side) != others * e * (v * h + b * s * v)) return false;
-  if (backward_bytes<head, stream>(side) !=
-      others * (e * (b * s * v + v * h) + e * b * s * v + w * v * h)) {
-    return false;
-  }
-  using table = embedding<bf16, "table", vocabulary, hidden, placed::cuts>;
-  if (forward_bytes<table, placed::tokens_type>(side) != others * e * v * h) return false;
-  if (backward_bytes<table, placed::tokens_type>(side) != others * w * v * h) return false;
-  // Two norms in a block: two sums of a number a row forward, one of two numbers backward; a sum
-  // over ranks sends everything twice.
-  const std::int64_t norms = others * 2 * 2 * 2 * b * s * w;
-  const std::int64_t activations = 7 * b * s * h;
-  const std::int64_t matrices = 12 * h * h;
-  if (forward_bytes<gpt2_block<placed>, stream>(side) !=
-      others * e * (activations + matrices) + norms) {
-    return false;
-  }
-  return backward_bytes<gpt2_block<placed>, stream>(side) ==
-         others * (2 * e * activations + (e + w) * matrices) + norms;
+  return forward_bytes<up, stream>(side) == (side - 1) * e * (x_elements + matrix) &&
+         backward_bytes<up, stream>(side) ==
+             (side - 1) * (e * (matrix + x_elements) + e * x_elements + w * matrix);
 }
-static_assert(formulas_hold(1) && formulas_hold(2) && formulas_hold(3) && formulas_hold(4));
-static_assert(formulas_hold(7));  // some ranks have no head and no sequence
+// AB^T forward, AB and A^T B backward.
+constexpr bool head_holds(int side) {
+  using head = table_projection<"head", vocabulary, hidden, placed::cuts>;
+  return forward_bytes<head, stream>(side) == (side - 1) * e * (v * h + logit_elements) &&
+         backward_bytes<head, stream>(side) ==
+             (side - 1) * (e * (logit_elements + v * h) + e * logit_elements + w * v * h);
+}
+constexpr bool table_holds(int side) {
+  using table = embedding<bf16, "table", vocabulary, hidden, placed::cuts>;
+  return forward_bytes<table, placed::tokens_type>(side) == (side - 1) * e * v * h &&
+         backward_bytes<table, placed::tokens_type>(side) == (side - 1) * w * v * h;
+}
+static_assert(product_holds(1) && head_holds(1) && table_holds(1));
+static_assert(product_holds(2) && head_holds(2) && table_holds(2));
+static_assert(product_holds(3) && head_holds(3) && table_holds(3));
+static_assert(product_holds(4));
+static_assert(head_holds(4));
+// Some ranks have no sequence.
+static_assert(product_holds(6));
+static_assert(table_holds(6));
+
+// Two norms in a block: two sums of a number a row forward, one of two numbers backward; a sum over
+// ranks sends everything twice.
+constexpr std::int64_t norms = 2 * 2 * 2 * b * s * w;
+constexpr std::int64_t activations = 7 * b * s * h;
+constexpr std::int64_t matrices = 12 * h * h;
+constexpr bool block_forward_holds(int side) {
+  return forward_bytes<gpt2_block<placed>, stream>(side) ==
+         (side - 1) * (e * (activations + matrices) + norms);
+}
+constexpr bool block_backward_holds(int side) {
+  return backward_bytes<gpt2_block<placed>, stream>(side) ==
+         (side - 1) * (2 * e * activations + (e + w) * matrices + norms);
+}
+static_assert(block_forward_holds(2));
+static_assert(block_backward_holds(2));
+static_assert(block_forward_holds(3));
+static_assert(block_backward_holds(3));
 
 }  // namespace
