@@ -277,6 +277,8 @@ class overlap_chooser {
       all.add_rows(of_step_[on], steps_with_[on]);
     return all;
   }
+  /// What was taken, as a line for the report; empty before, or when nothing was measured.
+  const std::string& took() const { return took_; }
   // After each step; the ranks decide alike, by the slowest of them.
   void after(any_ranks& group, double seconds) {
     ++steps_with_[on_ ? 1 : 0];
@@ -292,10 +294,10 @@ class overlap_chooser {
     }
     largest_of_all(group, nanoseconds);
     set(nanoseconds[1] < nanoseconds[0]);
-    if (group.rank() != 0) return;
-    tenon::log(tenon::log_level::info, "--overlap auto took ", on_ ? "on" : "off", ": a step took ",
-               static_cast<double>(nanoseconds[1]) * 1e-6, " ms with it and ",
-               static_cast<double>(nanoseconds[0]) * 1e-6, " ms without");
+    took_ = tenon::joined(
+        "overlap: auto took ", on_ ? "on" : "off", "; a step took ",
+        tenon::detail::decimals(static_cast<double>(nanoseconds[1]) * 1e-6, 2), " ms with it, ",
+        tenon::detail::decimals(static_cast<double>(nanoseconds[0]) * 1e-6, 2), " ms without\n");
   }
 
  private:
@@ -309,6 +311,7 @@ class overlap_chooser {
   bool measuring_;
   bool on_ = false;
   int steps_ = 0;
+  std::string took_;
   std::vector<double> times_[2];  // without, with
   std::int64_t steps_with_[2] = {};
   std::vector<tenon::traffic_prices> of_step_;
@@ -432,6 +435,7 @@ int train(tenon::mpi_session& mpi, const settings& run) {
                       " bytes, counted ", tenon::grouped(held[0]), "\n")
             .c_str(),
         stdout);
+    std::fputs(overlap.took().c_str(), stdout);
   }
   if (first && run.profile) {
     std::fputs(("\n" + profile_table(results, operations / static_cast<double>(
