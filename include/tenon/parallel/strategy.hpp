@@ -197,13 +197,19 @@ struct tokens_in {
   }
 };
 
+/// A type that may be an option of `context_parallel` over `Extent` ranks.
+template <class Option, int Extent>
+concept context_option = requires(run_strategy& run) {
+  Option::template set<Extent>(run);
+};
+
 /// Context parallel over `Extent` ranks; a ring in zigzag order unless options say otherwise.
 /// Source: D. Gu and others, LoongTrain, 2024.
 template <int Extent, class... Options>
 struct context_parallel {
   static_assert(Extent >= 1, "context_parallel: the extent is not positive; give 1 or more ranks");
-  static_assert((requires(run_strategy & run) { Options::template set<Extent>(run); } && ...),
-                "context_parallel: this option is not known; those there are are exchange::ring, "
+  static_assert((context_option<Options, Extent> && ...),
+                "context_parallel: this option is not known; there are exchange::ring, "
                 "exchange::ulysses, exchange::grid, ring_window and tokens_in");
   using kind = policy_kind::context;
   static constexpr void set(run_strategy& run) noexcept {
