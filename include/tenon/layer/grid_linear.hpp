@@ -149,15 +149,7 @@ struct projections<From, grid_assignment<Row, Column, Ds...>, Projections...> {
 
     template <class F>
     void for_each_parameter(F&& f) {
-      std::apply(
-          [&](auto&... all) {
-            const auto visit = [&](auto& one) {
-              f(*one.weight);
-              if (one.bias != nullptr) f(*one.bias);
-            };
-            (visit(all), ...);
-          },
-          branches_);
+      detail::visit_branches(branches_, f);
     }
 
    private:

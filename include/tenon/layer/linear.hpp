@@ -64,6 +64,16 @@ auto product_layout(const layout<DA, PA>& a, const layout<DB, PB>& b) {
   return where;
 }
 
+// The weight of each projection, and its bias where there is one.
+template <class Branches, class F>
+void visit_branches(Branches& branches, F& f) {
+  const auto visit = [&](auto& one) {
+    f(*one.weight);
+    if (one.bias != nullptr) f(*one.bias);
+  };
+  std::apply([&](auto&... all) { (visit(all), ...); }, branches);
+}
+
 // Where both operands are cut along the contracted dim, their pieces must be the same.
 template <class DA, class PA, class DB, class PB>
 void require_same_cuts(const layout<DA, PA>& a, const layout<DB, PB>& b, std::string_view name) {
@@ -172,15 +182,7 @@ struct projections {
 
     template <class F>
     void for_each_parameter(F&& f) {
-      std::apply(
-          [&](auto&... all) {
-            const auto visit = [&](auto& one) {
-              f(*one.weight);
-              if (one.bias != nullptr) f(*one.bias);
-            };
-            (visit(all), ...);
-          },
-          branches_);
+      detail::visit_branches(branches_, f);
     }
 
     // The parts of forward and backward, for layers that do them by pieces of rows.
