@@ -152,7 +152,7 @@ class erased_layer final
  private:
   std::unique_ptr<any_saved> forward_again(std::unique_ptr<any_saved> saved) {
     auto x = taken<Stream>(std::move(saved));
-    const recompute_scope inside(x.group().ledger());
+    const phase_scope inside(x.group().ledger(), "recompute");
     return keep(this->layer_.forward(std::move(x)).second);
   }
 

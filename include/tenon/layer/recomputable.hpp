@@ -7,19 +7,6 @@
 
 namespace tenon::inline v0 {
 
-namespace detail {
-
-/// Runs what is inside in the phase "recompute" of the ledger.
-class recompute_scope {
- public:
-  explicit recompute_scope(ledger& book) : inside_(book, "recompute") {}
-
- private:
-  phase_scope inside_;
-};
-
-}  // namespace detail
-
 /// A part of a block that runs forward a second time in backward, from its input alone, when the
 /// run asks for `recompute::attention`; else it is the part itself. Random streams are functions of
 /// the place, so that both forwards are the same.
@@ -62,7 +49,7 @@ struct recomputable {
     }
     gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type saved) {
       if (saved.again) {
-        const detail::recompute_scope inside(saved.input.group().ledger());
+        const phase_scope inside(saved.input.group().ledger(), "recompute");
         saved.kept = part_.forward(std::move(saved.input)).second;
       }
       return part_.backward(std::move(gradient), std::move(saved.kept));

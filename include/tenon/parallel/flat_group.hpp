@@ -44,8 +44,6 @@ class flat_group {
     return is_cut() && settings_->stage >= shards::gradients;
   }
   const std::vector<parameter_type*>& members() const noexcept { return members_; }
-  std::int64_t elements() const noexcept { return elements_; }
-  region mine() const noexcept { return mine_; }
 
   void add(parameter_type* parameter) {
     members_.push_back(parameter);
