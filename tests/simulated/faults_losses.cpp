@@ -49,7 +49,7 @@ loss_and_gradient loss_of(built_with<>& all, std::int64_t batches, std::int64_t 
   auto gradient = loss.backward(scale, std::move(saved));
   loss_and_gradient result;
   // Every tensor rank has the total of its rows.
-  result.sum = sum_over_all(all.group.everyone(), mine, "loss") /
+  result.sum = sum_over(all.group.everyone(), mine, "loss") /
                static_cast<double>(all.group.grid().extent<axis::tensor>());
   result.gradient.assign(gradient.values().begin(), gradient.values().end());
   result.columns = gradient.template extent<vocabulary>();
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(t11_vocabulary_that_does_not_divide) {
                  }
                  double sum = 0;
                  for (const double g : loss.gradient) sum += g;
-                 found.close(sum_over_all(all.group.everyone(), sum, "sum"), 0, 1e-15,
+                 found.close(sum_over(all.group.everyone(), sum, "sum"), 0, 1e-15,
                              "the gradient's sum");
                }) == "");
   }
@@ -169,7 +169,7 @@ void check_extreme(double near, double loss_of_first, double loss_of_last, doubl
                    double sum = 0;
                    for (const double g : loss.gradient) sum += g;
                    // Each of the values is rounded to E once.
-                   found.close(sum_over_all(all.group.everyone(), sum, "sum"), 0,
+                   found.close(sum_over(all.group.everyone(), sum, "sum"), 0,
                                sizeof(E) == 2 ? 1.0 / 256 : limit, "the gradient's sum");
                  }
                }) == "");

@@ -11,24 +11,24 @@
 
 namespace tenon::inline v0 {
 
-/// Collective: the sum of a number over all ranks.
-inline double sum_over_all(communicator& everyone, double term, std::string_view name) {
-  everyone.call({.call = collective::all_reduce,
-                 .element = element_kind::fp64,
-                 .from = &term,
-                 .to = &term,
-                 .count = 1},
-                {.tensor = name}, call_site::here());
+/// Collective: the sum of a number over the ranks of a line.
+template <storable Number>
+Number sum_over(communicator& line, Number term, std::string_view name) {
+  line.call({.call = collective::all_reduce,
+             .element = kind_of<Number>,
+             .from = &term,
+             .to = &term,
+             .count = 1},
+            {.tensor = name}, call_site::here());
   return term;
 }
 
-/// What `sum_over_all` sends.
-template <class Mesh>
-void add_prices_of_sum(prices_on<Mesh>& prices, const communicator& everyone,
-                       std::string_view phase) {
-  if (everyone.size() == 1) return;
-  const auto own = partition::balanced(1, everyone.size()).of(everyone.rank()).size;
-  prices.add(everyone.axis(), "all_reduce", phase, 2 * (1 - own) * std::int64_t{sizeof(fp64)});
+/// What `sum_over` sends for a number of 8 bytes.
+inline void add_prices_of_sum(traffic_prices& prices, const communicator& line,
+                              std::string_view phase) {
+  if (line.size() == 1) return;
+  const auto own = partition::balanced(1, line.size()).of(line.rank()).size;
+  prices.add(line.axis(), "all_reduce", phase, 2 * (1 - own) * 8);
 }
 
 /// Collective: the norm of the whole gradient, sqrt of the sum of all squares, in fp64. Every
@@ -40,7 +40,7 @@ double gradient_norm(const std::vector<any_parameter<Wide>*>& parameters, ranks<
   for (any_parameter<Wide>* parameter : parameters) {
     if (parameter->counted_here()) squares += kernel::sum_of_squares(parameter->owned_gradient());
   }
-  return std::sqrt(sum_over_all(group.everyone(), squares, "gradient norm"));
+  return std::sqrt(sum_over(group.everyone(), squares, "gradient norm"));
 }
 
 /// What gradients are multiplied by so that their norm is at most `largest`: exactly largest / norm

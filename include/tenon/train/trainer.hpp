@@ -194,19 +194,10 @@ class trainer {
     runner_.add_prices(prices, sequences);
     tied_.add_prices(prices);
     add_prices_of_sum(prices, group_->everyone(), "norm");
-    communicator& line = sharers();
-    if (line.size() > 1) {
-      const auto bytes = 2 * (1 - partition::balanced(1, line.size()).of(line.rank()).size) * 8;
-      prices.add(line.axis(), "all_reduce", "loss", bytes);
-      if (expert_blocks() > 0) prices.add(line.axis(), "all_reduce", "loss", bytes);
-      prices.add(line.axis(), "all_reduce", "count", bytes);
-    }
-    communicator& stages = group_->pipeline();
-    if (stages.size() > 1) {
-      const auto own = partition::balanced(1, stages.size()).of(stages.rank()).size;
-      for (int i = 0; i < (expert_blocks() > 0 ? 2 : 1); ++i) {
-        prices.add(stages.axis(), "all_reduce", "loss", 2 * (1 - own) * 8);
-      }
+    add_prices_of_sum(prices, sharers(), "count");
+    for (int i = 0; i < (expert_blocks() > 0 ? 2 : 1); ++i) {  // the balancing loss, too
+      add_prices_of_sum(prices, sharers(), "loss");
+      add_prices_of_sum(prices, group_->pipeline(), "loss");
     }
     return prices;
   }
@@ -335,32 +326,14 @@ class trainer {
 
   std::int64_t count_over_all(std::int64_t counted) {
     const phase_scope inside(group_->ledger(), "count");
-    sharers().call({.call = collective::all_reduce,
-                    .element = element_kind::int64,
-                    .from = &counted,
-                    .to = &counted,
-                    .count = 1},
-                   {.tensor = "counted tokens"}, call_site::here());
-    return counted;
+    return sum_over(sharers(), counted, "counted tokens");
   }
 
   // Each rank's sum is of its own rows, alike on the axes that do not cut them; only the last stage
   // has one.
   double loss_over_all(double sum) {
     const phase_scope inside(group_->ledger(), "loss");
-    sharers().call({.call = collective::all_reduce,
-                    .element = element_kind::fp64,
-                    .from = &sum,
-                    .to = &sum,
-                    .count = 1},
-                   {.tensor = "loss"}, call_site::here());
-    group_->pipeline().call({.call = collective::all_reduce,
-                             .element = element_kind::fp64,
-                             .from = &sum,
-                             .to = &sum,
-                             .count = 1},
-                            {.tensor = "loss"}, call_site::here());
-    return sum;
+    return sum_over(group_->pipeline(), sum_over(sharers(), sum, "loss"), "loss");
   }
 
   ranks<mesh_type>* group_;
