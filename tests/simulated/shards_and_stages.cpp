@@ -2,6 +2,7 @@
 // Shards, pipelines and recomputing equal one rank: losses, gradients and weights by the bars of
 // fp64, predicted bytes and memory exactly what is counted, on every rank.
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -183,10 +184,14 @@ BOOST_AUTO_TEST_CASE(shards_send_what_the_formulas_say) {
       const bool tied = form == block_form::gpt2;
       const std::int64_t first = table + (tied ? request.shape.sequence * hidden_elements : 0);
       const std::int64_t last = tied ? 2 * hidden_elements : table + hidden_elements;
+      std::int64_t held_before = std::numeric_limits<std::int64_t>::max();
       for (const shards stage : stages) {
         request.shards = {.stage = stage};
         const training_outcome outcome = run_training(request);
         for (const auto& fault : outcome.faults) BOOST_ERROR(fault);
+        // What is held between steps shrinks from stage to stage.
+        BOOST_TEST(outcome.costs.counted_state < held_before, text_of(request));
+        held_before = outcome.costs.counted_state;
         const std::int64_t M = outcome.parameters;
         std::int64_t times = 0;  // elements, before (d-1)/d
         switch (stage) {
@@ -221,7 +226,8 @@ BOOST_AUTO_TEST_CASE(recomputing_costs_one_forward) {
     training_request request = request_of(form);
     request.steps = 1;
     const decoder_shape& shape = completed(request.shape);
-    const double kept = run_training(request).operations;
+    const training_outcome all_kept = run_training(request);
+    const double kept = all_kept.operations;
     const auto tokens = static_cast<double>(request.batch * shape.sequence);
     const auto all_heads = static_cast<double>(shape.heads * shape.head_width());
     const auto all_kv = static_cast<double>(shape.kv_heads * shape.head_width());
@@ -233,8 +239,13 @@ BOOST_AUTO_TEST_CASE(recomputing_costs_one_forward) {
         2 * tokens * wide * static_cast<double>(shape.ffn) * (form == block_form::llama ? 3 : 2);
     const auto layers = static_cast<double>(shape.layers);
     request.recompute = recompute::attention;
-    BOOST_TEST(run_training(request).operations - kept == layers * attention);
+    const training_outcome attention_again = run_training(request);
+    BOOST_TEST(attention_again.operations - kept == layers * attention);
     request.recompute = recompute::block;
-    BOOST_TEST(run_training(request).operations - kept == layers * (attention + feed_forward));
+    const training_outcome block_again = run_training(request);
+    BOOST_TEST(block_again.operations - kept == layers * (attention + feed_forward));
+    // And it holds less.
+    BOOST_TEST(attention_again.costs.counted_memory < all_kept.costs.counted_memory);
+    BOOST_TEST(block_again.costs.counted_memory < attention_again.costs.counted_memory);
   }
 }
