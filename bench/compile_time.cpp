@@ -131,12 +131,12 @@ int measure(const fs::path& commands, bool units_alone, const std::string& json)
     std::int64_t blocks = 0;
     int units_of_element = 0;
     for (const row& unit : units) {
-      if (unit.name != element && unit.name != element + "_grid") continue;
+      if (unit.name.substr(0, unit.name.find('_')) != element) continue;
       blocks += unit.blocks;
       ++units_of_element;
     }
-    if (units_of_element != 2) {
-      throw std::runtime_error("the build has not two units of trainers for " + element);
+    if (units_of_element != 3) {
+      throw std::runtime_error("the build has not three units of trainers for " + element);
     }
     if (blocks > most_blocks) {
       std::cerr << element << " has " << blocks << " blocks, and " << most_blocks

@@ -76,7 +76,7 @@ struct parameter_line {
 };
 
 /// A training run whose element and stream are chosen at run time: the one place where they become
-/// types is `make_run`, and each element is a unit of its own.
+/// types is `make_run`.
 class any_run {
  public:
   virtual ~any_run() = default;
@@ -89,49 +89,72 @@ class any_run {
   virtual void set_overlap(bool overlap) = 0;
 };
 
-/// Each makes the run of an element on ranks that `make_ranks` has laid out.
-std::unique_ptr<any_run> make_fp64_run(any_ranks& group, const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings);
-std::unique_ptr<any_run> make_fp32_run(any_ranks& group, const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings);
-std::unique_ptr<any_run> make_bf16_run(any_ranks& group, const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings);
+/// The run of one element and one stream; each is a unit of its own in units/.
+template <tenon::element E, class StreamState>
+std::unique_ptr<any_run> make_typed_run(ranks_for<StreamState>& group,
+                                        const tenon::decoder_shape& shape,
+                                        const tenon::trainer_settings& settings);
 
-inline std::unique_ptr<any_run> make_run(tenon::element_kind element, any_ranks& group,
-                                         const tenon::decoder_shape& shape,
-                                         const tenon::trainer_settings& settings) {
+// Declared so, a unit compiles its own alone.
+extern template std::unique_ptr<any_run> make_typed_run<tenon::fp64>(
+    ranks_for<tenon::stream_state::whole>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::fp64>(
+    ranks_for<tenon::stream_state::split_sequence>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::fp64>(
+    ranks_for<tenon::stream_state::grid>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::fp32>(
+    ranks_for<tenon::stream_state::whole>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::fp32>(
+    ranks_for<tenon::stream_state::split_sequence>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::fp32>(
+    ranks_for<tenon::stream_state::grid>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::bf16>(
+    ranks_for<tenon::stream_state::whole>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::bf16>(
+    ranks_for<tenon::stream_state::split_sequence>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+extern template std::unique_ptr<any_run> make_typed_run<tenon::bf16>(
+    ranks_for<tenon::stream_state::grid>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
+
+namespace detail {
+
+template <class StreamState>
+std::unique_ptr<any_run> make_run_on(ranks_for<StreamState>& group, tenon::element_kind element,
+                                     const tenon::decoder_shape& shape,
+                                     const tenon::trainer_settings& settings) {
   switch (element) {
     case tenon::element_kind::fp64:
-      return make_fp64_run(group, shape, settings);
+      return make_typed_run<tenon::fp64>(group, shape, settings);
     case tenon::element_kind::bf16:
-      return make_bf16_run(group, shape, settings);
+      return make_typed_run<tenon::bf16>(group, shape, settings);
     default:
-      return make_fp32_run(group, shape, settings);
+      return make_typed_run<tenon::fp32>(group, shape, settings);
   }
 }
 
+}  // namespace detail
+
+/// The run of an element on ranks that `make_ranks` has laid out.
+inline std::unique_ptr<any_run> make_run(tenon::element_kind element, any_ranks& group,
+                                         const tenon::decoder_shape& shape,
+                                         const tenon::trainer_settings& settings) {
+  namespace stream = tenon::stream_state;
+  if (auto* on_grid = dynamic_cast<ranks_for<stream::grid>*>(&group)) {
+    return detail::make_run_on(*on_grid, element, shape, settings);
+  }
+  if (auto* split = dynamic_cast<ranks_for<stream::split_sequence>*>(&group)) {
+    return detail::make_run_on(*split, element, shape, settings);
+  }
+  return detail::make_run_on(dynamic_cast<ranks_for<stream::whole>&>(group), element, shape,
+                             settings);
+}
+
 }  // namespace pretrain_decoder
-
-// The trainers are compiled in units/, one element each.
-namespace tenon::inline v0 {
-
-extern template class trainer<fp64, stream_state::whole>;
-extern template class trainer<fp64, stream_state::split_sequence>;
-extern template class trainer<fp64, stream_state::grid>;
-extern template class trainer<fp32, stream_state::whole>;
-extern template class trainer<fp32, stream_state::split_sequence>;
-extern template class trainer<fp32, stream_state::grid>;
-extern template class trainer<bf16, stream_state::whole>;
-extern template class trainer<bf16, stream_state::split_sequence>;
-extern template class trainer<bf16, stream_state::grid>;
-extern template class decoder_model<fp64, stream_state::whole>;
-extern template class decoder_model<fp64, stream_state::split_sequence>;
-extern template class decoder_model<fp64, stream_state::grid>;
-extern template class decoder_model<fp32, stream_state::whole>;
-extern template class decoder_model<fp32, stream_state::split_sequence>;
-extern template class decoder_model<fp32, stream_state::grid>;
-extern template class decoder_model<bf16, stream_state::whole>;
-extern template class decoder_model<bf16, stream_state::split_sequence>;
-extern template class decoder_model<bf16, stream_state::grid>;
-
-}  // namespace tenon::inline v0

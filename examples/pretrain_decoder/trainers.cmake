@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# The trainers, two units an element, the second for the 2-D grid, compiled once: the program, the benchmark of training and the
-# tests of whole runs share them.
+# The trainers, one unit an element and a state of the stream, compiled once: the program, the
+# benchmark of training and the tests of whole runs share them.
 include_guard(GLOBAL)
-add_library(
-  decoder_trainers STATIC
-  "${CMAKE_CURRENT_LIST_DIR}/units/fp64.cpp" "${CMAKE_CURRENT_LIST_DIR}/units/fp64_grid.cpp"
-  "${CMAKE_CURRENT_LIST_DIR}/units/fp32.cpp" "${CMAKE_CURRENT_LIST_DIR}/units/fp32_grid.cpp"
-  "${CMAKE_CURRENT_LIST_DIR}/units/bf16.cpp" "${CMAKE_CURRENT_LIST_DIR}/units/bf16_grid.cpp")
+add_library(decoder_trainers STATIC)
+foreach(element fp64 fp32 bf16)
+  foreach(unit ${element} ${element}_split_sequence ${element}_grid)
+    target_sources(decoder_trainers PRIVATE "${CMAKE_CURRENT_LIST_DIR}/units/${unit}.cpp")
+  endforeach()
+endforeach()
 target_include_directories(decoder_trainers INTERFACE "${PROJECT_SOURCE_DIR}/examples")
 target_link_libraries(decoder_trainers PUBLIC tenon_own)
 # The units are large: -O2 with the vectorisation of -O3 compiles faster and in less memory.

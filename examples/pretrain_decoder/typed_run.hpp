@@ -40,18 +40,11 @@ class typed_run final : public any_run {
   tenon::trainer<E, StreamState> trainer_;
 };
 
-template <tenon::element E>
-std::unique_ptr<any_run> make_typed_run(any_ranks& group, const tenon::decoder_shape& shape,
+template <tenon::element E, class StreamState>
+std::unique_ptr<any_run> make_typed_run(ranks_for<StreamState>& group,
+                                        const tenon::decoder_shape& shape,
                                         const tenon::trainer_settings& settings) {
-  namespace stream = tenon::stream_state;
-  if (auto* on_grid = dynamic_cast<ranks_for<stream::grid>*>(&group)) {
-    return std::make_unique<typed_run<E, stream::grid>>(*on_grid, shape, settings);
-  }
-  if (auto* split = dynamic_cast<ranks_for<stream::split_sequence>*>(&group)) {
-    return std::make_unique<typed_run<E, stream::split_sequence>>(*split, shape, settings);
-  }
-  return std::make_unique<typed_run<E, stream::whole>>(
-      dynamic_cast<ranks_for<stream::whole>&>(group), shape, settings);
+  return std::make_unique<typed_run<E, StreamState>>(group, shape, settings);
 }
 
 }  // namespace pretrain_decoder

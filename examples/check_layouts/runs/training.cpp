@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "pretrain_decoder/compiled_trainers.hpp"
 #include "pretrain_decoder/run.hpp"
 #include "record.hpp"
 #include "tenon/communicate/delayed.hpp"

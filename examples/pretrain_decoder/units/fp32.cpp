@@ -4,17 +4,14 @@
 namespace tenon::inline v0 {
 
 template class decoder_model<fp32, stream_state::whole>;
-template class decoder_model<fp32, stream_state::split_sequence>;
 template class trainer<fp32, stream_state::whole>;
-template class trainer<fp32, stream_state::split_sequence>;
 
 }  // namespace tenon::inline v0
 
 namespace pretrain_decoder {
 
-std::unique_ptr<any_run> make_fp32_run(any_ranks& group, const tenon::decoder_shape& shape,
-                                       const tenon::trainer_settings& settings) {
-  return make_typed_run<tenon::fp32>(group, shape, settings);
-}
+template std::unique_ptr<any_run> make_typed_run<tenon::fp32>(
+    ranks_for<tenon::stream_state::whole>&, const tenon::decoder_shape&,
+    const tenon::trainer_settings&);
 
 }  // namespace pretrain_decoder

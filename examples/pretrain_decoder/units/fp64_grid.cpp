@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../run.hpp"
+#include "../typed_run.hpp"
 
 namespace tenon::inline v0 {
 
@@ -7,3 +7,11 @@ template class decoder_model<fp64, stream_state::grid>;
 template class trainer<fp64, stream_state::grid>;
 
 }  // namespace tenon::inline v0
+
+namespace pretrain_decoder {
+
+template std::unique_ptr<any_run> make_typed_run<tenon::fp64>(ranks_for<tenon::stream_state::grid>&,
+                                                              const tenon::decoder_shape&,
+                                                              const tenon::trainer_settings&);
+
+}  // namespace pretrain_decoder
