@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "layers.hpp"
+#include "tenon/layer/linear.hpp"
 #include "tenon/layer/normalization.hpp"
 #include "tenon/parallel/parameter_store.hpp"
 #include "tenon/train/clip.hpp"
@@ -103,14 +104,15 @@ BOOST_AUTO_TEST_CASE(t04_norm_of_bf16_parameters) {
 
 namespace {
 
-// The gradient of a norm's bias after backward with each of the upstream gradients.
-template <class E>
+// The gradients of a layer's last parameter, a bias, after backward with each of the upstream
+// gradients.
+template <class E, class Layer = layer_norm<hidden>>
 std::vector<wide<E>> accumulated(built_with<>& all, const std::vector<float>& upstream) {
   using stream = tensor<E, dims<batch, sequence, hidden>, on_grid<sharded<batch>, invariant>>;
-  all.sizes.template set<hidden>(1);
-  bound_to<layer_norm<hidden>, stream> norm(all.context("norm"));
+  all.sizes.template set<hidden>(1).template set<ffn>(1);
+  bound_to<Layer, stream> layer(all.context("layer"));
   std::vector<any_parameter<wide<E>>*> parameters;
-  norm.for_each_parameter([&](any_parameter<wide<E>>& p) {
+  layer.for_each_parameter([&](any_parameter<wide<E>>& p) {
     p.initialise(1);
     parameters.push_back(&p);
   });
@@ -119,10 +121,10 @@ std::vector<wide<E>> accumulated(built_with<>& all, const std::vector<float>& up
   for (const float each : upstream) {
     stream x(all.group, {all.group.grid().template extent<axis::data>(), 1, 1});
     x.values()[0] = E(1.0F);
-    auto [y, saved] = norm.forward(x);
-    stream g(all.group, x.where());
+    auto [y, saved] = layer.forward(x);
+    gradient_of_value<output_of<Layer, stream>> g(all.group, gradient_layout(y.where()));
     g.values()[0] = E(each);
-    norm.backward(g, std::move(saved));
+    layer.backward(g, std::move(saved));
   }
   gradients.reduce();
   const auto bias = parameters[1]->owned_gradient();
@@ -143,7 +145,10 @@ BOOST_AUTO_TEST_CASE(t26_accumulation_is_in_fp32) {
   BOOST_TEST(on_ranks(1, 1, [](findings& found, built_with<>& all) {
                std::vector<float> upstream(256, 1.0F / 512);
                upstream[0] = 1;
-               found.equal(accumulated<bf16>(all, upstream)[0], 1.498046875F, "the sum");
+               found.equal(accumulated<bf16>(all, upstream)[0], 1.498046875F, "of a norm's bias");
+               using product = linear<dims<hidden>, dims<ffn>, assignment<>, bias_use::with>;
+               found.equal(accumulated<bf16, product>(all, upstream)[0], 1.498046875F,
+                           "of a product's bias");
              }) == "");
 }
 
