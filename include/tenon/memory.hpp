@@ -2,5 +2,7 @@
 #pragma once
 
 #include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
+#include "tenon/memory/device.hpp"
 #include "tenon/memory/keep_pages.hpp"
 #include "tenon/memory/meter.hpp"

@@ -5,12 +5,13 @@
 #include <cstdint>
 
 #include "tenon/base/check.hpp"
+#include "tenon/kernel/team/arrays.hpp"
 
 namespace tenon::inline v0::kernel {
 
 /// The team of one lane: a thread of the host, whose loops the compiler vectorises. Kernels are
-/// written against the members below, so that a team of many lanes (a block of a device) runs the
-/// same programs.
+/// written against the members below, so that a team of many lanes (see lanes.hpp) runs the same
+/// programs. What one lane writes another sees behind a `barrier`.
 /// Thread-safety: a team belongs to the thread that runs it.
 class host_team {
  public:
@@ -26,6 +27,11 @@ class host_team {
   static constexpr std::int64_t size() noexcept { return 1; }
   static constexpr std::int64_t rank() noexcept { return 0; }
   static constexpr void barrier() noexcept {}
+  /// Calls f() on one lane: what a program stores once.
+  template <class F>
+  void once(F&& f) const {
+    f();
+  }
 
   /// Calls f(0) .. f(n-1), which must not depend on one another.
   template <class F>
@@ -63,6 +69,23 @@ class host_team {
   template <class T, class F>
   T sum(std::int64_t n, F&& f) const {
     return reduce(n, T{0}, f, [](T a, T b) { return a + b; });
+  }
+
+  /// f(element of each array) at 0 .. n-1, see arrays.hpp. The elements are independent.
+  template <class F, class... Arrays>
+  void apply(std::int64_t n, const F& f, Arrays... arrays) const {
+    for_each(n, [=](std::int64_t i) { detail::apply_to_one(f, i, arrays...); });
+  }
+  /// op over f(element of each array), in the order of `reduce`.
+  template <class T, class F, class Op, class... Arrays>
+  T reduce_of(std::int64_t n, T neutral, const F& f, Op&& op, Arrays... arrays) const {
+    return reduce(
+        n, neutral, [=](std::int64_t i) { return f(detail::load_one(arrays, i)...); }, op);
+  }
+  /// The sum of f(element of each array).
+  template <class T, class F, class... Arrays>
+  T sum_of(std::int64_t n, const F& f, Arrays... arrays) const {
+    return sum<T>(n, [=](std::int64_t i) { return f(detail::load_one(arrays, i)...); });
   }
 
   /// Memory for n elements, 64-byte aligned, until the team's program ends.

@@ -6,31 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <string_view>
+#include <type_traits>
 
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
 
+#include "tenon/kernel/team/device_entry.hpp"
 #include "tenon/kernel/team/host_team.hpp"
 #include "tenon/kernel/threads.hpp"
 #include "tenon/memory/buffer.hpp"
 
 namespace tenon::inline v0::kernel {
-
-/// How the programs of a launch are shared out among the threads.
-enum class sharing : std::uint8_t {
-  equal,    ///< each thread takes one range of programs: for programs that all take as long
-  as_free,  ///< a thread takes the next program when it has finished one
-};
-
-/// What a launch needs to know beside its program.
-struct launch {
-  /// Scratch of each team, see `host_team::scratch_bytes`.
-  std::int64_t scratch_bytes = 0;
-  /// About how many elements one program works on: small launches stay on one thread.
-  std::int64_t elements_each = std::int64_t{1} << 20;
-  sharing how = sharing::equal;
-};
 
 namespace detail {
 
@@ -82,13 +70,25 @@ void run_on_threads(std::int64_t count, const launch& how, std::byte* memory,
 
 }  // namespace detail
 
-/// Runs program(team, i) for i = 0 .. count-1, which must not depend on one another, over the
-/// threads that `threads()` allows. All kernels reach memory and threads through here alone. In a
-/// dry run for shapes the scratch is counted and no program runs.
+/// Runs program(team, i) for i = 0 .. count-1, which must not depend on one another: on the rank's
+/// device, or over the threads that `threads()` allows. All kernels reach memory, threads and
+/// device through here alone. In a dry run for shapes the scratch is counted and no program runs.
+/// Errors: failed on a device for which the program was not compiled.
 /// Thread-safety: may be called from many threads at once; each uses threads of its own.
 template <class Program>
 void for_each_team(std::int64_t count, const launch& how, Program&& program) {
   if (count <= 0) return;
+  if (device* const target = device::of_this_rank(); target != nullptr) {
+    using type = std::remove_cvref_t<Program>;
+    if (shapes_only::active()) return;
+    if constexpr (device_program<type>) {
+      return device_entry<type>::run(*target, count, how, program);
+    } else {
+      throw error(error_kind::failed,
+                  "kernel: a program without a name was launched on a device; it runs on the host "
+                  "alone: compute there, or make it a device_program");
+    }
+  }
   std::int64_t thread_count = detail::threads_for(count, how.elements_each);
 #if !defined(_OPENMP)
   thread_count = 1;
@@ -110,14 +110,44 @@ void for_each_team(std::int64_t count, const launch& how, Program&& program) {
   }
 }
 
+/// A program over ranges as a program over numbers.
+template <class Program>
+struct in_ranges {
+  Program program;
+  std::int64_t count;
+  std::int64_t piece;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t i) const {
+    const std::int64_t begin = i * piece;
+    program(team, begin, begin + piece < count ? begin + piece : count);
+  }
+};
+/// The same of a program that a device may run.
+template <device_program Program>
+struct in_ranges<Program> {
+  static constexpr std::string_view name = Program::name;
+  Program program;
+  std::int64_t count;
+  std::int64_t piece;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t i) const {
+    const std::int64_t begin = i * piece;
+    program(team, begin, begin + piece < count ? begin + piece : count);
+  }
+};
+
 /// Runs program(team, begin, end) over ranges that together are 0 .. count-1, each of at most
 /// `piece` (1 or more) but the last of exactly as many.
 template <class Program>
 void for_each_range(std::int64_t count, std::int64_t piece, const launch& how, Program&& program) {
   const std::int64_t pieces = (count + piece - 1) / piece;
-  for_each_team(pieces, how, [&](host_team& team, std::int64_t i) {
-    program(team, i * piece, std::min(count, (i + 1) * piece));
-  });
+  if constexpr (device_program<std::remove_cvref_t<Program>>) {
+    for_each_team(pieces, how, in_ranges<std::remove_cvref_t<Program>>{program, count, piece});
+  } else {
+    for_each_team(pieces, how, in_ranges<Program&>{program, count, piece});
+  }
 }
 
 }  // namespace tenon::inline v0::kernel

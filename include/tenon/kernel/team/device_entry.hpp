@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "tenon/base/check.hpp"
+#include "tenon/memory/device.hpp"
+
+namespace tenon::inline v0::kernel {
+
+/// How the programs of a launch are shared out among the threads.
+enum class sharing : std::uint8_t {
+  equal,    ///< each thread takes one range of programs: for programs that all take as long
+  as_free,  ///< a thread takes the next program when it has finished one
+};
+
+/// What a launch needs to know beside its program.
+struct launch {
+  /// Scratch of each team, see `host_team::scratch_bytes`.
+  std::int64_t scratch_bytes = 0;
+  /// About how many elements one program works on: small launches stay on one thread.
+  std::int64_t elements_each = std::int64_t{1} << 20;
+  sharing how = sharing::equal;
+};
+
+/// A program that a device may run: a value that names itself and copies its views, and that any
+/// team can call. (A lambda that refers to what stands around it runs on the host alone.)
+template <class Program>
+concept device_program = std::is_trivially_copyable_v<Program> && requires {
+  { Program::name } -> std::convertible_to<std::string_view>;
+};
+
+/// Where the launch of a program on a kind of device is entered, by the unit that compiled it for
+/// that kind. The same program is called by units that only the host's compiler has seen.
+template <device_program Program>
+struct device_entry {
+  using function = void (*)(device&, std::int64_t count, const launch&, const Program&);
+  inline static function launches[device_kinds] = {};
+
+  static void run(device& target, std::int64_t count, const launch& how, const Program& program) {
+    const function entered = launches[static_cast<int>(target.kind())];
+    if (entered == nullptr) {
+      throw error(
+          error_kind::failed,
+          joined("kernel ", std::string_view(Program::name), ": it was not compiled for ",
+                 target.name(), "; enter it in a unit that is: enter_programs<type_list<...>>()"));
+    }
+    entered(target, count, how, program);
+  }
+};
+
+}  // namespace tenon::inline v0::kernel
