@@ -3,17 +3,14 @@
 
 #include <concepts>
 #include <cstdint>
-#include <span>
-#include <type_traits>
+#include <string_view>
 
-#include "tenon/base/check.hpp"
 #include "tenon/base/element.hpp"
 #include "tenon/base/host_device.hpp"
 #include "tenon/kernel/math.hpp"
-#include "tenon/tensor/view.hpp"
+#include "tenon/kernel/sources.hpp"
 
-// The roles and functors that `fuse.hpp` composes. Each is bound to a row first (`at_row`), so that
-// what depends on the row alone stands outside of the loop over columns.
+// The functors that `fuse.hpp` composes.
 namespace tenon::inline v0::kernel {
 
 /// Where a value stands in the matrix that a pipeline runs over.
@@ -22,7 +19,8 @@ struct position {
   std::int64_t column = 0;
 };
 
-/// A user's functor: called with the value (in the wide element) and its position.
+/// A user's functor: called with the value (in the wide element) and its position. For a device its
+/// operator is marked TENON_BOTH; `static constexpr std::string_view name` is used in messages.
 template <class F>
 concept elementwise = requires(const F& f, fp32 value, position where) {
   { f(value, where) } -> std::convertible_to<fp32>;
@@ -31,134 +29,11 @@ concept elementwise = requires(const F& f, fp32 value, position where) {
   { f(value, where) } -> std::convertible_to<fp64>;
 };
 
-namespace detail {
-inline void require_size(bool holds, const char* role, std::int64_t got_rows,
-                         std::int64_t got_columns, std::int64_t rows, std::int64_t columns) {
-  require(holds, role, ": ", got_rows, " x ", got_columns, " was given in a pipeline over ", rows,
-          " x ", columns, "; give the same sizes");
-}
-template <class T>
-std::int64_t length_of(std::span<T> values) noexcept {
-  return static_cast<std::int64_t>(values.size());
-}
-}  // namespace detail
-
-// ---- sources ------------------------------------------------------------------------------------
-
-/// The elements of a matrix [rows, columns].
-template <element T>
-struct read {
-  using element_type = T;
-  matrix_view<const T> from;
-
-  void fits(std::int64_t rows, std::int64_t columns) const {
-    detail::require_size(from.rows == rows && from.columns == columns, "read", from.rows,
-                         from.columns, rows, columns);
-  }
-  struct bound {
-    const T* start;
-    TENON_BOTH wide<T> operator()(std::int64_t column) const { return widen(start[column]); }
-  };
-  TENON_BOTH bound at_row(std::int64_t row) const { return {from.row(row)}; }
-};
-template <class T>
-read(matrix_view<T>) -> read<std::remove_const_t<T>>;
-
-/// One element for each column, the same in all rows: a bias, a gain.
-template <element T>
-struct per_column {
-  using element_type = T;
-  std::span<const T> from;
-
-  void fits(std::int64_t rows, std::int64_t columns) const {
-    // In a dry run for shapes spans are empty.
-    detail::require_size(detail::length_of(from) == columns || from.data() == nullptr, "per_column",
-                         rows, detail::length_of(from), rows, columns);
-  }
-  TENON_BOTH typename read<T>::bound at_row(std::int64_t) const { return {from.data()}; }
-};
-template <class T, std::size_t N>
-per_column(std::span<T, N>) -> per_column<std::remove_const_t<T>>;
-
-/// One element for each row, the same in all columns.
-template <element T>
-struct per_row {
-  using element_type = T;
-  std::span<const T> from;
-
-  void fits(std::int64_t rows, std::int64_t columns) const {
-    detail::require_size(detail::length_of(from) == rows || from.data() == nullptr, "per_row",
-                         detail::length_of(from), columns, rows, columns);
-  }
-  struct bound {
-    wide<T> value;
-    TENON_BOTH wide<T> operator()(std::int64_t) const { return value; }
-  };
-  TENON_BOTH bound at_row(std::int64_t row) const {
-    return {widen(from[static_cast<std::size_t>(row)])};
-  }
-};
-template <class T, std::size_t N>
-per_row(std::span<T, N>) -> per_row<std::remove_const_t<T>>;
-
-/// Something that a pipeline may read from.
-template <class S>
-concept source = requires(const S& s, std::int64_t i) {
-  typename S::element_type;
-  { s.at_row(i)(i) } -> std::convertible_to<double>;
-  s.fits(i, i);
-};
-
-// ---- sinks --------------------------------------------------------------------------------------
-
-/// Writes the value, rounded to the element; it may be where a `read` reads.
-template <element T>
-struct write {
-  matrix_view<T> to;
-
-  void fits(std::int64_t rows, std::int64_t columns) const {
-    detail::require_size(to.rows == rows && to.columns == columns, "write", to.rows, to.columns,
-                         rows, columns);
-  }
-  struct bound {
-    T* start;
-    template <class V>
-    TENON_BOTH V operator()(V value, std::int64_t column) const {
-      start[column] = T(static_cast<wide<T>>(value));
-      return value;
-    }
-  };
-  TENON_BOTH bound at_row(std::int64_t row) const { return {to.row(row)}; }
-};
-template <class T>
-write(matrix_view<T>) -> write<T>;
-
-/// Adds the value to what is there.
-template <element T>
-struct accumulate {
-  matrix_view<T> to;
-
-  void fits(std::int64_t rows, std::int64_t columns) const {
-    detail::require_size(to.rows == rows && to.columns == columns, "accumulate", to.rows,
-                         to.columns, rows, columns);
-  }
-  struct bound {
-    T* start;
-    template <class V>
-    TENON_BOTH V operator()(V value, std::int64_t column) const {
-      start[column] = T(widen(start[column]) + static_cast<wide<T>>(value));
-      return value;
-    }
-  };
-  TENON_BOTH bound at_row(std::int64_t row) const { return {to.row(row)}; }
-};
-template <class T>
-accumulate(matrix_view<T>) -> accumulate<T>;
-
 // ---- functors of the value alone ----------------------------------------------------------------
 
 /// value * factor
 struct scale {
+  static constexpr std::string_view name = "scale";
   double factor = 1;
   template <class V>
   TENON_BOTH V operator()(V value, position) const {
@@ -168,6 +43,7 @@ struct scale {
 
 /// GELU, see `gelu_value`.
 struct gelu {
+  static constexpr std::string_view name = "gelu";
   template <class V>
   TENON_BOTH V operator()(V value, position) const {
     return gelu_value(value);
@@ -176,9 +52,28 @@ struct gelu {
 
 /// SiLU, see `silu_value`.
 struct silu {
+  static constexpr std::string_view name = "silu";
   template <class V>
   TENON_BOTH V operator()(V value, position) const {
     return silu_value(value);
+  }
+};
+
+/// F::value(value) and F::slope(value), of a function of one value: see `function`.
+template <class F>
+struct value_of {
+  static constexpr std::string_view name = "value_of";
+  template <class V>
+  TENON_BOTH V operator()(V value, position) const {
+    return F::value(value);
+  }
+};
+template <class F>
+struct slope_of {
+  static constexpr std::string_view name = "slope_of";
+  template <class V>
+  TENON_BOTH V operator()(V value, position) const {
+    return F::slope(value);
   }
 };
 
@@ -188,44 +83,63 @@ namespace detail {
 /// A functor f(value, other) whose `other` comes from a source.
 template <class F, source S>
 struct with_source {
+  static constexpr std::string_view name = F::name;
   S other;
 
   void fits(std::int64_t rows, std::int64_t columns) const { other.fits(rows, columns); }
   struct bound {
-    decltype(std::declval<const S&>().at_row(0)) from;
+    static constexpr int pack_size = bound_source<S>::pack_size;
+    bound_source<S> from;
     template <class V>
     TENON_BOTH V operator()(V value, std::int64_t column) const {
       return F::apply(value, static_cast<V>(from(column)));
     }
+    TENON_BOTH bool in_packs() const { return from.in_packs(); }
+
+    template <int Count>
+    struct packed {
+      typename bound_source<S>::template packed<Count> others;
+      TENON_BOTH packed(const bound& all, std::int64_t column) : others(all.from, column) {}
+      template <class V>
+      TENON_BOTH V operator()(V value, int i) const {
+        return F::apply(value, static_cast<V>(others(i)));
+      }
+      TENON_BOTH void flush() const {}
+    };
   };
   TENON_BOTH bound at_row(std::int64_t row) const { return {other.at_row(row)}; }
 };
 
 struct addition {
+  static constexpr std::string_view name = "add";
   template <class V>
   TENON_BOTH static V apply(V value, V other) {
     return value + other;
   }
 };
 struct multiplication {
+  static constexpr std::string_view name = "multiply";
   template <class V>
   TENON_BOTH static V apply(V value, V other) {
     return value * other;
   }
 };
 struct gelu_gradient {
+  static constexpr std::string_view name = "gelu_backward";
   template <class V>
   TENON_BOTH static V apply(V gradient, V x) {
     return gradient * gelu_slope(x);
   }
 };
 struct silu_gradient {
+  static constexpr std::string_view name = "silu_backward";
   template <class V>
   TENON_BOTH static V apply(V gradient, V x) {
     return gradient * silu_slope(x);
   }
 };
 struct gated_silu {
+  static constexpr std::string_view name = "swiglu";
   template <class V>
   TENON_BOTH static V apply(V gate, V other) {
     return silu_value(gate) * other;
@@ -267,6 +181,7 @@ swiglu(S) -> swiglu<S>;
 /// be where gate and up are; the value passes.
 template <source Gate, source Up, element T>
 struct swiglu_backward {
+  static constexpr std::string_view name = "swiglu_backward";
   Gate gate;
   Up up;
   write<T> gate_gradient;
@@ -278,20 +193,58 @@ struct swiglu_backward {
     gate_gradient.fits(rows, columns);
     up_gradient.fits(rows, columns);
   }
+
+  template <class V>
+  TENON_BOTH static V gradient_of_gate(V value, V x, V s, V other) {
+    return value * other * (s * (V{1} + x * (V{1} - s)));
+  }
   struct bound {
-    decltype(std::declval<const Gate&>().at_row(0)) gate;
-    decltype(std::declval<const Up&>().at_row(0)) up;
-    typename write<T>::bound gate_gradient;
-    typename write<T>::bound up_gradient;
+    using bound_gate = detail::bound_source<Gate>;
+    using bound_up = detail::bound_source<Up>;
+    using bound_write = typename write<T>::bound;
+    static constexpr int pack_size = detail::common_pack_size<bound_gate, bound_up, bound_write>;
+    bound_gate gate;
+    bound_up up;
+    bound_write gate_gradient;
+    bound_write up_gradient;
     template <class V>
     TENON_BOTH V operator()(V value, std::int64_t column) const {
       const V x = static_cast<V>(gate(column));
       const V other = static_cast<V>(up(column));
       const V s = sigmoid(x);
-      gate_gradient(value * other * (s * (V{1} + x * (V{1} - s))), column);
+      gate_gradient(gradient_of_gate(value, x, s, other), column);
       up_gradient(value * (x * s), column);
       return value;
     }
+    TENON_BOTH bool in_packs() const {
+      return gate.in_packs() && up.in_packs() && gate_gradient.in_packs() && up_gradient.in_packs();
+    }
+
+    template <int Count>
+    struct packed {
+      typename bound_gate::template packed<Count> gate;
+      typename bound_up::template packed<Count> up;
+      typename bound_write::template packed<Count> gate_gradient;
+      typename bound_write::template packed<Count> up_gradient;
+      TENON_BOTH packed(const bound& all, std::int64_t column)
+          : gate(all.gate, column),
+            up(all.up, column),
+            gate_gradient(all.gate_gradient, column),
+            up_gradient(all.up_gradient, column) {}
+      template <class V>
+      TENON_BOTH V operator()(V value, int i) {
+        const V x = static_cast<V>(gate(i));
+        const V other = static_cast<V>(up(i));
+        const V s = sigmoid(x);
+        gate_gradient(gradient_of_gate(value, x, s, other), i);
+        up_gradient(value * (x * s), i);
+        return value;
+      }
+      TENON_BOTH void flush() const {
+        gate_gradient.flush();
+        up_gradient.flush();
+      }
+    };
   };
   TENON_BOTH bound at_row(std::int64_t row) const {
     return {gate.at_row(row), up.at_row(row), gate_gradient.at_row(row), up_gradient.at_row(row)};

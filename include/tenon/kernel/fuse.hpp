@@ -2,63 +2,20 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "tenon/kernel/chain.hpp"
 #include "tenon/kernel/dropout.hpp"
 #include "tenon/kernel/functors.hpp"
+#include "tenon/kernel/fused.hpp"
 #include "tenon/kernel/team/launch.hpp"
 
 namespace tenon::inline v0::kernel {
-
-namespace detail {
-
-/// A functor of the library: it checks its sizes and is bound to a row.
-template <class F>
-concept bound_by_row = requires(const F& f, std::int64_t i) {
-  f.fits(i, i);
-  f.at_row(i);
-};
-
-/// A functor that may have nothing to do, and then leaves the pipeline.
-template <class F>
-concept sometimes_idle = requires(const F& f) {
-  { f.idle() } -> std::convertible_to<bool>;
-};
-
-/// A user's functor at a row.
-template <class F>
-struct user_bound {
-  F f;
-  std::int64_t row;
-  template <class V>
-  TENON_BOTH V operator()(V value, std::int64_t column) const {
-    return static_cast<V>(f(value, position{row, column}));
-  }
-};
-
-template <class F>
-TENON_BOTH auto bind_to_row(const F& f, std::int64_t row) {
-  if constexpr (bound_by_row<F>) {
-    return f.at_row(row);
-  } else {
-    return user_bound<F>{f, row};
-  }
-}
-
-template <class T>
-inline constexpr bool is_sink = false;
-template <class T>
-inline constexpr bool is_sink<write<T>> = true;
-template <class T>
-inline constexpr bool is_sink<accumulate<T>> = true;
-template <class Gate, class Up, class T>
-inline constexpr bool is_sink<swiglu_backward<Gate, Up, T>> = true;
-
-}  // namespace detail
 
 /// Something that may follow in a pipeline: a functor of the library, or a user's `elementwise`.
 template <class F>
@@ -70,7 +27,7 @@ concept stage = detail::bound_by_row<F> || elementwise<F>;
 template <source Source, stage... Stages>
 struct pipeline {
   Source from;
-  std::tuple<Stages...> stages;
+  detail::chain<Stages...> stages;
 };
 
 /// Puts one more functor behind a source or a pipeline.
@@ -79,42 +36,38 @@ constexpr auto operator|(const Source& from, const Next& next) {
   static_assert(stage<Next>,
                 "pipeline: the functor cannot be called with (value, position); give it "
                 "operator()(float value, position where) const");
-  return pipeline<Source, Next>{from, std::tuple<Next>(next)};
+  return pipeline<Source, Next>{from, {{next}}};
 }
 template <source Source, stage... Stages, class Next>
 constexpr auto operator|(const pipeline<Source, Stages...>& before, const Next& next) {
   static_assert(stage<Next>,
                 "pipeline: the functor cannot be called with (value, position); give it "
                 "operator()(float value, position where) const");
-  return pipeline<Source, Stages..., Next>{before.from,
-                                           std::tuple_cat(before.stages, std::tuple<Next>(next))};
+  return pipeline<Source, Stages..., Next>{before.from, detail::appended(before.stages, next)};
 }
 
 namespace detail {
 
-/// Columns that one program takes.
-inline constexpr std::int64_t fuse_columns = 4096;
+template <class T>
+inline constexpr bool is_sink = false;
+template <class T>
+inline constexpr bool is_sink<write<T>> = true;
+template <class T>
+inline constexpr bool is_sink<accumulate<T>> = true;
+template <class Gate, class Up, class T>
+inline constexpr bool is_sink<swiglu_backward<Gate, Up, T>> = true;
+
+/// A functor that may have nothing to do, and then leaves the pipeline.
+template <class F>
+concept sometimes_idle = requires(const F& f) {
+  { f.idle() } -> std::convertible_to<bool>;
+};
 
 template <class Source, class... Stages>
-void run_all(const pipeline<Source, Stages...>& program, std::int64_t rows, std::int64_t columns) {
+void run_all(const pipeline<Source, Stages...>& all, std::int64_t rows, std::int64_t columns) {
   const std::int64_t across = (columns + fuse_columns - 1) / fuse_columns;
-  const launch shape{.elements_each = std::min(columns, fuse_columns)};
-  for_each_team(rows * across, shape, [&](host_team& team, std::int64_t i) {
-    const std::int64_t row = i / across;
-    const std::int64_t begin = i % across * fuse_columns;
-    const std::int64_t count = std::min(fuse_columns, columns - begin);
-    const auto from = program.from.at_row(row);
-    std::apply(
-        [&](const auto&... stages) {
-          const auto chain = std::make_tuple(bind_to_row(stages, row)...);
-          team.for_each(count, [from, chain, begin](std::int64_t offset) {
-            const std::int64_t column = begin + offset;
-            wide<typename Source::element_type> value = from(column);
-            std::apply([&](const auto&... each) { ((value = each(value, column)), ...); }, chain);
-          });
-        },
-        program.stages);
-  });
+  for_each_team(rows * across, {.elements_each = std::min(columns, fuse_columns)},
+                programs::fused<Source, Stages...>{all.from, all.stages, columns});
 }
 
 /// Takes the idle functors out, from the I-th on, and runs what is left.
@@ -126,15 +79,14 @@ void run_without_idle(const pipeline<Source, Stages...>& program, std::int64_t r
   } else {
     using next = std::tuple_element_t<I, std::tuple<Stages...>>;
     if constexpr (sometimes_idle<next>) {
-      if (std::get<I>(program.stages).idle()) {
+      if (get<I>(program.stages).idle()) {
         [&]<std::size_t... Before, std::size_t... After>(std::index_sequence<Before...>,
                                                          std::index_sequence<After...>) {
           using kept = std::tuple<Stages...>;
           const pipeline<Source, std::tuple_element_t<Before, kept>...,
                          std::tuple_element_t<I + 1 + After, kept>...>
               shorter{program.from,
-                      {std::get<Before>(program.stages)...,
-                       std::get<I + 1 + After>(program.stages)...}};
+                      {{get<Before>(program.stages)}..., {get<I + 1 + After>(program.stages)}...}};
           run_without_idle<I>(shorter, rows, columns);
         }
         (std::make_index_sequence<I>(), std::make_index_sequence<sizeof...(Stages) - I - 1>());
@@ -150,7 +102,8 @@ void run_without_idle(const pipeline<Source, Stages...>& program, std::int64_t r
 /// Runs a pipeline once over its matrix [rows, columns], each element read and written once:
 /// `run(read{x} | add{per_column{bias}} | gelu{} | dropout{p, stream, where} | add{read{residual}}
 /// | write{y})`. Values pass in the wide element of the first `read`; every read widens, every
-/// write rounds. A result may stand where an operand stands (element for element).
+/// write rounds. A result may stand where an operand stands (element for element), but no functor
+/// reads what one before it writes.
 /// Errors: bad_request when the sizes of two roles differ.
 template <element T, stage... Stages>
 void run(const pipeline<read<T>, Stages...>& program) {
@@ -158,15 +111,9 @@ void run(const pipeline<read<T>, Stages...>& program) {
                 "run: the pipeline writes nothing; end it with write{y} or accumulate{y}");
   const std::int64_t rows = program.from.from.rows;
   const std::int64_t columns = program.from.from.columns;
-  std::apply(
-      [&](const auto&... stages) {
-        const auto check = [&](const auto& one) {
-          if constexpr (detail::bound_by_row<std::remove_cvref_t<decltype(one)>>)
-            one.fits(rows, columns);
-        };
-        (check(stages), ...);
-      },
-      program.stages);
+  detail::visit(program.stages, [&](const auto& one) {
+    if constexpr (detail::bound_by_row<std::remove_cvref_t<decltype(one)>>) one.fits(rows, columns);
+  });
   if (rows == 0 || columns == 0) return;
   detail::run_without_idle<0>(program, rows, columns);
 }
