@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tenon/memory/boxes.hpp"
 #include "tenon/memory/buffer.hpp"
 #include "tenon/memory/copy.hpp"
 #include "tenon/memory/device.hpp"

@@ -1,15 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
-#include "tenon/kernel/column_sum.hpp"
+#include "tenon/kernel/copies.hpp"
+#include "tenon/kernel/row_places.hpp"
 #include "tenon/kernel/rows/row_blocks.hpp"
+#include "tenon/kernel/sorted_rows.hpp"
 
 namespace tenon::inline v0::kernel {
+
+namespace programs {
+
+/// A row of `embedding`.
+template <element T>
+struct embedding {
+  static constexpr std::string_view name = "embedding";
+  matrix_view<T> y;
+  token_rows row_of;
+  matrix_view<const T> table;
+  output how;
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const std::int64_t word = row_of(row);
+    if (word >= 0 && word < table.rows) {
+      detail::copy_array(team, y.columns, y.row(row), table.row(word));
+    } else if (how == output::overwrite) {
+      team.apply(
+          y.columns, [](wide<T>& value) { value = wide<T>{0}; }, only_written<T>{y.row(row)});
+    }
+  }
+};
+
+/// A row of `add_positions`.
+template <element T>
+struct add_positions {
+  static constexpr std::string_view name = "add_positions";
+  matrix_view<T> x;
+  matrix_view<const T> table;
+  row_places place_of;
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    team.apply(
+        x.columns, [](wide<T>& value, wide<T> position) { value = value + position; }, x.row(row),
+        table.row(place_of(row)));
+  }
+};
+
+}  // namespace programs
 
 /// y[row] = table[token - row_begin] where the token is in this shard of the vocabulary, rows
 /// row_begin .. row_begin + table.rows - 1; else zeros, or, with `accumulate`, what is in y. The
@@ -22,20 +63,12 @@ void embedding(matrix_view<T> y, std::span<const std::int32_t> tokens, input<T> 
   require(static_cast<std::int64_t>(tokens.size()) == y.rows || shapes_only::active(),
           "embedding: ", static_cast<std::int64_t>(tokens.size()), " tokens were given for ",
           y.rows, " rows; give one for each row");
-  for_each_team(y.rows, {.elements_each = y.columns}, [&](host_team& team, std::int64_t row) {
-    T* to = y.row(row);
-    const std::int64_t word = tokens[static_cast<std::size_t>(row)] - row_begin;
-    if (word >= 0 && word < table.rows) {
-      const T* from = table.row(word);
-      team.for_each(y.columns, [=](std::int64_t j) { to[j] = from[j]; });
-    } else if (how == output::overwrite) {
-      team.for_each(y.columns, [=](std::int64_t j) { to[j] = T(wide<T>{0}); });
-    }
-  });
+  for_each_team(y.rows, {.elements_each = y.columns},
+                programs::embedding<T>{y, {tokens.data(), row_begin}, table, how});
 }
 
 /// table_gradient[token - row_begin] += dy[row], in the order of the rows, for the tokens of this
-/// shard; the gradient is wide. Threads share the columns, so the result does not depend on them.
+/// shard; the gradient is wide. The result does not depend on threads, nor on a device's lanes.
 template <class Gradient>
 void embedding_backward(matrix_view<wide<std::remove_const_t<Gradient>>> table_gradient,
                         std::span<const std::int32_t> tokens, matrix_view<Gradient> dy,
@@ -45,50 +78,29 @@ void embedding_backward(matrix_view<wide<std::remove_const_t<Gradient>>> table_g
   require(static_cast<std::int64_t>(tokens.size()) == dy.rows || shapes_only::active(),
           "embedding_backward: ", static_cast<std::int64_t>(tokens.size()),
           " tokens were given for ", dy.rows, " rows; give one for each row");
-  const std::int64_t piece = detail::columns_each(dy.columns);
-  for_each_range(dy.columns, piece, {.elements_each = dy.rows * piece},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t row = 0; row < dy.rows; ++row) {
-                     const std::int64_t word = tokens[static_cast<std::size_t>(row)] - row_begin;
-                     if (word < 0 || word >= table_gradient.rows) continue;
-                     auto* to = table_gradient.row(word) + begin;
-                     const Gradient* from = dy.row(row) + begin;
-                     team.for_each(end - begin, [=](std::int64_t j) { to[j] += widen(from[j]); });
-                   }
-                 });
+  detail::add_rows_by_key(table_gradient, dy, token_rows{tokens.data(), row_begin});
 }
 
 /// x[row] += table[place_of(row)]: learned positions, for x [batch * sequence, columns] and table
 /// [positions, columns]. The places are rows of the table.
-template <element T, std::invocable<std::int64_t> PlaceOf>
-void add_positions(matrix_view<T> x, input<T> table, PlaceOf&& place_of) {
+template <element T>
+void add_positions(matrix_view<T> x, input<T> table, const row_places& place_of) {
   if (x.rows == 0) return;
   require(x.columns == table.columns, "add_positions: rows of ", x.columns,
           " were given for a table of rows of ", table.columns, "; give the same width");
-  for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    T* to = x.row(row);
-    const T* from = table.row(place_of(row));
-    team.for_each(x.columns, [=](std::int64_t j) { to[j] = T(widen(to[j]) + widen(from[j])); });
-  });
+  for_each_team(x.rows, {.elements_each = x.columns},
+                programs::add_positions<T>{x, table, place_of});
 }
 
-/// table_gradient[place_of(row)] += dy[row], in the order of the rows, wide. Threads share the
-/// columns, so the result does not depend on them.
-template <class Gradient, std::invocable<std::int64_t> PlaceOf>
+/// table_gradient[place_of(row)] += dy[row], in the order of the rows, wide. The result does not
+/// depend on threads, nor on a device's lanes.
+template <class Gradient>
 void add_positions_backward(matrix_view<wide<std::remove_const_t<Gradient>>> table_gradient,
-                            matrix_view<Gradient> dy, PlaceOf&& place_of) {
+                            matrix_view<Gradient> dy, const row_places& place_of) {
   if (dy.rows == 0) return;
   require(dy.columns == table_gradient.columns, "add_positions_backward: rows of ", dy.columns,
           " were given for a table of rows of ", table_gradient.columns, "; give the same width");
-  const std::int64_t piece = detail::columns_each(dy.columns);
-  for_each_range(dy.columns, piece, {.elements_each = dy.rows * piece},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t row = 0; row < dy.rows; ++row) {
-                     auto* to = table_gradient.row(place_of(row)) + begin;
-                     const Gradient* from = dy.row(row) + begin;
-                     team.for_each(end - begin, [=](std::int64_t j) { to[j] += widen(from[j]); });
-                   }
-                 });
+  detail::add_rows_by_key(table_gradient, dy, place_of);
 }
 
 }  // namespace tenon::inline v0::kernel

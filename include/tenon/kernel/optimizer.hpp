@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "tenon/base/element.hpp"
+#include "tenon/kernel/flat.hpp"
 #include "tenon/kernel/math.hpp"
 #include "tenon/kernel/team/launch.hpp"
-#include "tenon/memory/buffer.hpp"
 
 namespace tenon::inline v0::kernel {
 
@@ -27,20 +26,103 @@ struct adamw_numbers {
   std::int64_t step = 1;
 };
 
+/// What all tensors of a step have in common, as programs read it from memory: a launch that was
+/// recorded can then be run again for the next step.
+struct adamw_step_numbers {
+  double learning_rate = 1e-3;
+  double first_beta = 0.9;
+  double second_beta = 0.95;
+  double epsilon = 1e-8;
+  double first_correction = 1;  ///< 1 / (1 - first_beta^step)
+  double second_correction = 1;
+  double gradient_scale = 1;
+
+  adamw_step_numbers() = default;
+  explicit adamw_step_numbers(const adamw_numbers& n)
+      : learning_rate(n.learning_rate),
+        first_beta(n.first_beta),
+        second_beta(n.second_beta),
+        epsilon(n.epsilon),
+        first_correction(1 / (1 - std::pow(n.first_beta, static_cast<double>(n.step)))),
+        second_correction(1 / (1 - std::pow(n.second_beta, static_cast<double>(n.step)))),
+        gradient_scale(n.gradient_scale) {}
+};
+
 namespace detail {
 
-/// Elements that one program of a flat kernel takes. Sums are made of one part for each such block:
-/// their order depends on the length alone.
-inline constexpr std::int64_t flat_block = 4096;
+/// The step of one element.
+template <class S>
+struct adamw_rule {
+  S b1, b2, rest1, rest2, correction1, correction2, rate, decay, epsilon, factor;
 
-template <class A, class B>
-void require_same_length(const char* kernel, const A& a, const B& b) {
-  require(a.size() == b.size() || shapes_only::active(), kernel, ": ",
-          static_cast<std::int64_t>(a.size()), " and ", static_cast<std::int64_t>(b.size()),
-          " elements were given; give as many");
+  TENON_BOTH adamw_rule(const adamw_step_numbers& n, double weight_decay)
+      : b1(static_cast<S>(n.first_beta)),
+        b2(static_cast<S>(n.second_beta)),
+        rest1(static_cast<S>(1 - n.first_beta)),
+        rest2(static_cast<S>(1 - n.second_beta)),
+        correction1(static_cast<S>(n.first_correction)),
+        correction2(static_cast<S>(n.second_correction)),
+        rate(static_cast<S>(n.learning_rate)),
+        decay(static_cast<S>(n.learning_rate * weight_decay)),
+        epsilon(static_cast<S>(n.epsilon)),
+        factor(static_cast<S>(n.gradient_scale)) {}
+
+  TENON_BOTH void operator()(S& weight, S& first, S& second, S gradient) const {
+    const S slope = gradient * factor;
+    first = b1 * first + rest1 * slope;
+    second = b2 * second + rest2 * slope * slope;
+    weight -= rate * (first * correction1 / (square_root(second * correction2) + epsilon)) +
+              decay * weight;
+  }
+};
+
+/// The steps of n elements; `copy`, if there is one, takes the new weights.
+template <class Team, class S, element Copy>
+TENON_BOTH void run_adamw(Team& team, std::int64_t n, const adamw_rule<S>& rule, S* weights,
+                          S* first, S* second, const S* gradient, Copy* copy) {
+  // One lane is faster without the copy between its wide numbers, lanes that load once more are
+  // not.
+  if constexpr (Team::size() > 1) {
+    if (copy != nullptr) {
+      return team.apply(
+          n,
+          [rule](S& w, S& m, S& v, S g, wide<Copy>& c) {
+            rule(w, m, v, g);
+            c = static_cast<wide<Copy>>(w);
+          },
+          weights, first, second, gradient, only_written<Copy>{copy});
+    }
+  }
+  team.apply(
+      n, [rule](S& w, S& m, S& v, S g) { rule(w, m, v, g); }, weights, first, second, gradient);
+  if (copy == nullptr) return;
+  team.apply(
+      n, [](wide<Copy>& c, S w) { c = static_cast<wide<Copy>>(w); }, only_written<Copy>{copy},
+      static_cast<const S*>(weights));
 }
 
 }  // namespace detail
+
+namespace programs {
+
+/// A block of `adamw`.
+template <class S, element Copy>
+struct adamw {
+  static constexpr std::string_view name = "adamw";
+  detail::adamw_rule<S> rule;
+  S* weights;
+  S* first;
+  S* second;
+  const S* gradient;
+  Copy* copy;
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t begin, std::int64_t end) const {
+    detail::run_adamw(team, end - begin, rule, weights + begin, first + begin, second + begin,
+                      gradient + begin, copy == nullptr ? copy : copy + begin);
+  }
+};
+
+}  // namespace programs
 
 /// One AdamW step on weights (the wide master copy), gradients and the two moments, all [n], in one
 /// pass: g = gradient * gradient_scale; first = b1 first + (1-b1) g; second = b2 second + (1-b2)
@@ -58,40 +140,13 @@ void adamw(std::span<S> weights, std::span<S> first_moment, std::span<S> second_
   detail::require_same_length("adamw", weights, second_moment);
   if (!copy.empty()) detail::require_same_length("adamw", weights, copy);
   require(numbers.step >= 1, "adamw: step ", numbers.step, " was given; count from 1");
-  const auto power = static_cast<double>(numbers.step);
-  const auto b1 = static_cast<S>(numbers.first_beta);
-  const auto b2 = static_cast<S>(numbers.second_beta);
-  const auto rest1 = static_cast<S>(1 - numbers.first_beta);
-  const auto rest2 = static_cast<S>(1 - numbers.second_beta);
-  const auto correction1 = static_cast<S>(1 / (1 - std::pow(numbers.first_beta, power)));
-  const auto correction2 = static_cast<S>(1 / (1 - std::pow(numbers.second_beta, power)));
-  const auto rate = static_cast<S>(numbers.learning_rate);
-  const auto decay = static_cast<S>(numbers.learning_rate * numbers.weight_decay);
-  const auto epsilon = static_cast<S>(numbers.epsilon);
-  const auto factor = static_cast<S>(numbers.gradient_scale);
-  for_each_range(
-      static_cast<std::int64_t>(weights.size()), detail::flat_block,
-      {.elements_each = detail::flat_block},
-      [&](host_team& team, std::int64_t begin, std::int64_t end) {
-        S* w = weights.data() + begin;
-        S* m = first_moment.data() + begin;
-        S* v = second_moment.data() + begin;
-        const S* g = gradient.data() + begin;
-        team.for_each(end - begin, [=](std::int64_t i) {
-          const S slope = g[i] * factor;
-          const S mean = b1 * m[i] + rest1 * slope;
-          const S square = b2 * v[i] + rest2 * slope * slope;
-          m[i] = mean;
-          v[i] = square;
-          w[i] -= rate * (mean * correction1 / (square_root(square * correction2) + epsilon)) +
-                  decay * w[i];
-        });
-        if (!copy.empty()) {
-          Copy* c = copy.data() + begin;
-          team.for_each(end - begin,
-                        [=](std::int64_t i) { c[i] = Copy(static_cast<wide<Copy>>(w[i])); });
-        }
-      });
+  detail::for_each_block(
+      weights.size(), programs::adamw<S, Copy>{{adamw_step_numbers(numbers), numbers.weight_decay},
+                                               weights.data(),
+                                               first_moment.data(),
+                                               second_moment.data(),
+                                               gradient.data(),
+                                               copy.empty() ? nullptr : copy.data()});
 }
 
 /// The same without a copy in another element.
@@ -99,95 +154,6 @@ template <class S>
 void adamw(std::span<S> weights, std::span<S> first_moment, std::span<S> second_moment,
            std::type_identity_t<std::span<const S>> gradient, const adamw_numbers& numbers) {
   adamw(weights, first_moment, second_moment, gradient, std::span<S>{}, numbers);
-}
-
-/// The sum of the squares, accumulated in fp64; its order depends on the length alone.
-template <class T>
-double sum_of_squares(std::span<T> values) {
-  static_assert(element<std::remove_const_t<T>>,
-                "sum_of_squares: no floating-point element; give fp64, fp32 or bf16");
-  const auto n = static_cast<std::int64_t>(values.size());
-  const std::int64_t blocks = (n + detail::flat_block - 1) / detail::flat_block;
-  buffer<double> parts = buffer<double>::zeros(blocks);
-  for_each_range(n, detail::flat_block, {.elements_each = detail::flat_block},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   const T* from = values.data() + begin;
-                   parts[begin / detail::flat_block] =
-                       team.template sum<double>(end - begin, [=](std::int64_t i) {
-                         const auto value = static_cast<double>(widen(from[i]));
-                         return value * value;
-                       });
-                 });
-  double total = 0;
-  for (const double part : parts.span()) total += part;
-  return total;
-}
-
-/// values *= factor
-template <element T>
-void scale_by(std::span<T> values, double factor) {
-  for_each_range(static_cast<std::int64_t>(values.size()), detail::flat_block,
-                 {.elements_each = detail::flat_block},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   T* to = values.data() + begin;
-                   const auto by = static_cast<wide<T>>(factor);
-                   team.for_each(end - begin,
-                                 [=](std::int64_t i) { to[i] = T(widen(to[i]) * by); });
-                 });
-}
-
-/// to += factor * from
-template <element T, class From>
-void add_scaled(std::span<T> to, double factor, std::span<From> from) {
-  static_assert(element<std::remove_const_t<From>>,
-                "add_scaled: no floating-point element; give fp64, fp32 or bf16");
-  detail::require_same_length("add_scaled", to, from);
-  for_each_range(static_cast<std::int64_t>(to.size()), detail::flat_block,
-                 {.elements_each = detail::flat_block},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   T* target = to.data() + begin;
-                   const From* values = from.data() + begin;
-                   const auto by = static_cast<wide<T>>(factor);
-                   team.for_each(end - begin, [=](std::int64_t i) {
-                     target[i] = T(widen(target[i]) + by * static_cast<wide<T>>(widen(values[i])));
-                   });
-                 });
-}
-
-/// to = from, converted where the elements differ.
-template <element T, class From>
-void convert(std::span<T> to, std::span<From> from) {
-  static_assert(element<std::remove_const_t<From>>,
-                "convert: no floating-point element; give fp64, fp32 or bf16");
-  detail::require_same_length("convert", to, from);
-  for_each_range(static_cast<std::int64_t>(to.size()), detail::flat_block,
-                 {.elements_each = detail::flat_block},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   T* target = to.data() + begin;
-                   const From* values = from.data() + begin;
-                   team.for_each(end - begin, [=](std::int64_t i) {
-                     target[i] = T(static_cast<wide<T>>(widen(values[i])));
-                   });
-                 });
-}
-
-/// Whether no value is infinite or NaN.
-template <class T>
-bool all_finite(std::span<T> values) {
-  static_assert(element<std::remove_const_t<T>>,
-                "all_finite: no floating-point element; give fp64, fp32 or bf16");
-  using sum_type = wide<std::remove_const_t<T>>;
-  const auto n = static_cast<std::int64_t>(values.size());
-  std::atomic<bool> finite{true};
-  for_each_range(n, detail::flat_block, {.elements_each = detail::flat_block},
-                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
-                   const T* from = values.data() + begin;
-                   // 0 * value is 0 for a number, and NaN for what is none.
-                   const auto sum = team.template sum<sum_type>(
-                       end - begin, [=](std::int64_t i) { return widen(from[i]) * sum_type{0}; });
-                   if (!(sum == sum_type{0})) finite.store(false, std::memory_order_relaxed);
-                 });
-  return finite.load();
 }
 
 }  // namespace tenon::inline v0::kernel

@@ -5,10 +5,13 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "tenon/base/element.hpp"
+#include "tenon/kernel/row_places.hpp"
 #include "tenon/kernel/team/launch.hpp"
 #include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
 #include "tenon/tensor/view.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -36,15 +39,28 @@ rotary_angles<S> make_angles(PositionOf&& position_of, std::int64_t count, std::
           " were asked for; rotary positions turn pairs, give an even width");
   const std::int64_t half = head_width / 2;
   rotary_angles<S> angles{count, head_width, buffer<S>(count * half), buffer<S>(count * half)};
-  for_each_team(count, {.elements_each = 32 * half}, [&](host_team&, std::int64_t s) {
-    const auto place = static_cast<double>(position_of(s));
-    for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          place * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_width));
-      angles.cosine[s * half + i] = static_cast<S>(std::cos(angle));
-      angles.sine[s * half + i] = static_cast<S>(std::sin(angle));
-    }
-  });
+  // On the host, by its C library's functions: then all ranks have the same bits.
+  const bool elsewhere = device::of_this_rank() != nullptr;
+  buffer<S> host_cosine(elsewhere ? count * half : 0, place::host);
+  buffer<S> host_sine(elsewhere ? count * half : 0, place::host);
+  S* const cosine = elsewhere ? host_cosine.data() : angles.cosine.data();
+  S* const sine = elsewhere ? host_sine.data() : angles.sine.data();
+  {
+    const computes_on host(nullptr);
+    for_each_team(count, {.elements_each = 32 * half}, [&](host_team&, std::int64_t s) {
+      const auto at = static_cast<double>(position_of(s));
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle =
+            at * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_width));
+        cosine[s * half + i] = static_cast<S>(std::cos(angle));
+        sine[s * half + i] = static_cast<S>(std::sin(angle));
+      }
+    });
+  }
+  if (elsewhere) {
+    copy_in(angles.cosine.span(), host_cosine.span());
+    copy_in(angles.sine.span(), host_sine.span());
+  }
   return angles;
 }
 
@@ -67,35 +83,72 @@ rotary_angles<S> make_angles(std::span<const std::int64_t> positions, std::int64
 /// Which way the pairs are turned: `backward` undoes `forward`, and turns the gradients.
 enum class rotation : bool { forward, backward };
 
+namespace programs {
+
+/// A row of `rotate`.
+template <element T>
+struct rotate {
+  static constexpr std::string_view name = "rotate";
+  matrix_view<T> x;
+  const wide<T>* cosine;  ///< [places, half]
+  const wide<T>* sine;
+  std::int64_t half;  ///< of the width of a head
+  wide<T> sign;
+  row_places angle_of;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const auto turn = [by = sign](wide<T>& first, wide<T>& second, wide<T> cos, wide<T> sin) {
+      const wide<T> a = first;
+      const wide<T> b = second;
+      const wide<T> turned = by * sin;
+      first = a * cos - b * turned;
+      second = b * cos + a * turned;
+    };
+    const std::int64_t heads = x.columns / (2 * half);
+    const wide<T>* const c = cosine + angle_of(row) * half;
+    const wide<T>* const s = sine + (c - cosine);
+    if constexpr (Team::size() == 1) {
+      for (std::int64_t head = 0; head < heads; ++head) {
+        T* const first = x.row(row) + 2 * head * half;
+        team.apply(half, turn, first, first + half, c, s);
+      }
+    } else {
+      // All heads at once: one has too few pairs for the lanes of a team.
+      constexpr int each = detail::pack_size<T>;
+      T* const start = x.row(row);
+      if (half % each == 0 && detail::starts_at_sixteen(start)) {
+        const std::int64_t packs = half / each;
+        team.for_each(heads * packs, [=, this](std::int64_t p) {
+          const std::int64_t i = p % packs * each;
+          T* const first = start + p / packs * 2 * half + i;
+          detail::apply_to_pack<each>(turn, 0, first, first + half, c + i, s + i);
+        });
+      } else {
+        team.for_each(heads * half, [=, this](std::int64_t p) {
+          T* const first = start + p / half * 2 * half + p % half;
+          detail::apply_to_one(turn, 0, first, first + half, c + p % half, s + p % half);
+        });
+      }
+    }
+  }
+};
+
+}  // namespace programs
+
 /// Turns, in place, the pairs (i, i + head_width/2) of every head of x [rows, heads * head_width]:
 /// row r by the row angle_of(r) of the angles.
-template <element T, std::invocable<std::int64_t> AngleOf>
+template <element T>
 void rotate(matrix_view<T> x, const rotary_angles<wide<T>>& angles, rotation way,
-            AngleOf&& angle_of) {
+            const row_places& angle_of) {
   if (x.rows == 0 || x.columns == 0) return;
   require(angles.head_width > 0 && x.columns % angles.head_width == 0, "rotate: a matrix of ",
           x.rows, " x ", x.columns, " was given with angles for heads of width ", angles.head_width,
           "; give whole heads");
-  using sum_type = wide<T>;
-  const std::int64_t half = angles.head_width / 2;
-  const std::int64_t heads = x.columns / angles.head_width;
-  for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    const std::int64_t s = angle_of(row);
-    const sum_type* cosine = angles.cosine.data() + s * half;
-    const sum_type* sine = angles.sine.data() + s * half;
-    const sum_type sign = way == rotation::forward ? sum_type{1} : sum_type{-1};
-    for (std::int64_t head = 0; head < heads; ++head) {
-      T* first = x.row(row) + head * angles.head_width;
-      T* second = first + half;
-      team.for_each(half, [=](std::int64_t i) {
-        const sum_type a = widen(first[i]);
-        const sum_type b = widen(second[i]);
-        const sum_type turned = sign * sine[i];
-        first[i] = T(a * cosine[i] - b * turned);
-        second[i] = T(b * cosine[i] + a * turned);
-      });
-    }
-  });
+  const wide<T> sign = way == rotation::forward ? wide<T>{1} : wide<T>{-1};
+  for_each_team(x.rows, {.elements_each = x.columns},
+                programs::rotate<T>{x, angles.cosine.data(), angles.sine.data(),
+                                    angles.head_width / 2, sign, angle_of});
 }
 
 /// The same for x [batch * count, heads * head_width], with one row of angles for each row of a
@@ -107,7 +160,7 @@ void rotate(matrix_view<T> x, const rotary_angles<wide<T>>& angles,
   require(angles.count > 0 && x.rows % angles.count == 0, "rotate: a matrix of ", x.rows, " x ",
           x.columns, " was given with angles for ", angles.count, " rows and heads of width ",
           angles.head_width, "; give whole sequences and whole heads");
-  rotate(x, angles, way, [count = angles.count](std::int64_t row) { return row % count; });
+  rotate(x, angles, way, row_places{.rows = angles.count});
 }
 
 }  // namespace tenon::inline v0::kernel

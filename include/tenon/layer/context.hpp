@@ -15,8 +15,10 @@
 #include "tenon/base/check.hpp"
 #include "tenon/base/random.hpp"
 #include "tenon/communicate/ranks.hpp"
+#include "tenon/kernel/row_places.hpp"
 #include "tenon/layer/sizes.hpp"
 #include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
 #include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0 {
@@ -35,7 +37,8 @@ constexpr std::string_view name_of(recompute what) noexcept {
 using deferred_products = std::vector<std::function<void()>>;
 
 /// Several documents in a sequence: where the document of each position begins, for the sequences
-/// that this rank has a part of. Tokens see no other document, and their places restart.
+/// that this rank has a part of. Tokens see no other document, and their places restart. The begins
+/// lie in the rank's memory.
 /// Thread-safety: const members may be called at once.
 class packed_documents {
  public:
@@ -44,25 +47,24 @@ class packed_documents {
       : length_(length), begins_(std::move(begins)) {}
 
   /// A document ends with the token `separator`, the next token begins another; `tokens`
-  /// [sequences, length] by position.
+  /// [sequences, length] by position, on the host.
   static packed_documents separated_by(std::int32_t separator, std::int64_t length,
                                        const buffer<std::int32_t>& tokens) {
-    buffer<std::int32_t> begins(tokens.size());
+    buffer<std::int32_t> begins(tokens.size(), place::host);
     for (std::int64_t i = 0; !shapes_only::active() && i < begins.size(); ++i) {
-      const std::int64_t place = i % length;
-      begins[i] = place == 0                   ? 0
-                  : tokens[i - 1] == separator ? static_cast<std::int32_t>(place)
+      const std::int64_t at = i % length;
+      begins[i] = at == 0                      ? 0
+                  : tokens[i - 1] == separator ? static_cast<std::int32_t>(at)
                                                : begins[i - 1];
     }
-    return {length, std::move(begins)};
+    if (device::of_this_rank() == nullptr) return {length, std::move(begins)};
+    buffer<std::int32_t> here(begins.size());
+    copy_in(here.span(), begins.span());
+    return {length, std::move(here)};
   }
 
   std::int64_t length() const noexcept { return length_; }
   std::span<const std::int32_t> begins() const noexcept { return begins_.span(); }
-  /// The place of a token in its document.
-  std::int64_t place(std::int64_t sequence, std::int64_t position) const noexcept {
-    return position - begins_[sequence * length_ + position];
-  }
 
  private:
   std::int64_t length_;
@@ -114,15 +116,16 @@ position_runs positions_here(const T& x, const context_plan& plan) {
       .runs_of(x.where().template of<sequence>());
 }
 
-/// The place of row r of x [batch, sequence, ...] as a function: its position, or, where documents
-/// are packed, that in its document.
+/// The places of the rows of x [batch, sequence, ...].
 template <class T>
-auto places_of_rows(const T& x, const context_plan& plan, const packed_documents* documents) {
-  return [runs = positions_here(x, plan), rows = x.template extent<sequence>(),
-          documents](std::int64_t row) {
-    const std::int64_t position = runs.at(row % rows);
-    return documents == nullptr ? position : documents->place(row / rows, position);
-  };
+kernel::row_places places_of_rows(const T& x, const context_plan& plan,
+                                  const packed_documents* documents) {
+  kernel::row_places places{.runs = positions_here(x, plan), .rows = x.template extent<sequence>()};
+  if (documents != nullptr) {
+    places.document_begins = documents->begins().data();
+    places.length = documents->length();
+  }
+  return places;
 }
 
 /// Parameters that several layers use, by name: a tied table is declared by the first layer that

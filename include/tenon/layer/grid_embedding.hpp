@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "tenon/layer/embedding.hpp"
 #include "tenon/layer/grid_linear.hpp"
+#include "tenon/memory/copy.hpp"
 
 namespace tenon::inline v0 {
 
@@ -96,7 +96,7 @@ struct embedding<E, Name, Rows, Columns, grid_assignment<Row, Column, Ds...>> {
       detail::summed_block<W> blocks(line, pieces.of(0).size * columns);
       for (int i = 0; i < pieces.parts(); ++i) {
         const auto terms = blocks.terms(pieces.of(i).size, columns);
-        if (terms.data != nullptr) std::fill_n(terms.data, terms.size(), W{0});
+        fill_bytes_with_zeros(terms.data, terms.size() * static_cast<std::int64_t>(sizeof(W)));
         kernel::embedding_backward(terms, words, dy, pieces.of(i).begin);
         blocks.sum_in_place(i, terms.size(), Name.view(), call_site::here());
         if (i == line.rank()) detail::grid_products::add(sums.matrix(), terms);

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/kernel/flat.hpp"
 #include "tenon/layer/any_parameter.hpp"
 #include "tenon/layer/context.hpp"
+#include "tenon/memory/copy.hpp"
 #include "tenon/placement/propagate.hpp"
 #include "tenon/placement/traffic.hpp"
 #include "tenon/tensor/random.hpp"
@@ -161,13 +163,11 @@ class parameter final : public any_parameter<wide<E>> {
   }
   void round_part(void* to) override {
     const auto from = owned_values();
-    E* values = static_cast<E*>(to);
-    for (std::size_t i = 0; i < from.size(); ++i) values[i] = E(from[i]);
+    kernel::convert(std::span(static_cast<E*>(to), from.size()), from);
   }
   void set_part(const void* from) override {
-    const E* values = static_cast<const E*>(from);
     const auto to = owned_values();
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<master>(values[i]);
+    kernel::convert(to, std::span(static_cast<const E*>(from), to.size()));
   }
   void place_weights(std::shared_ptr<void> memory, void* values) override {
     use_ = {};
@@ -215,8 +215,7 @@ class parameter final : public any_parameter<wide<E>> {
     }
     if (!keeps_part_) return publish();
     if (shapes_only::active()) return;
-    std::copy_n(whole.values().begin() + this->part_.begin, this->part_.size,
-                part_values_.span().begin());
+    copy_bytes(part_values_.data(), whole.data() + this->part_.begin, part_values_.bytes());
   }
 
   void place_gradient(std::shared_ptr<buffer<master>> memory, std::int64_t begin) override {
@@ -247,8 +246,8 @@ class parameter final : public any_parameter<wide<E>> {
         if (spread_axis_ != A::name) return;
         const auto owned =
             sum_to_owners<A>(gradient_, owned_where_.template partition_on<A>(), declared_.name);
-        const std::span<const master> sums = owned.values();
-        std::copy(sums.begin(), sums.end(), piece_gradient_.values().begin());
+        copy_bytes(piece_gradient_.data(), owned.data(),
+                   owned.elements() * static_cast<std::int64_t>(sizeof(master)));
       }
     });
     gradient_ = {};

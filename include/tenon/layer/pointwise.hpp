@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tenon/kernel/column_sum.hpp"
+#include "tenon/kernel/functions.hpp"
 #include "tenon/kernel/fuse.hpp"
 #include "tenon/layer/concept.hpp"
 #include "tenon/layer/parameter.hpp"
@@ -22,51 +23,7 @@ concept differentiable = requires(fp32 v, fp64 w) {
   { F::slope(w) } -> std::convertible_to<fp64>;
 };
 
-/// The functions that come with the library. A user's own is any `differentiable` struct.
-namespace function {
-
-/// GELU in its tanh form. Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, 2016.
-struct gelu {
-  template <class V>
-  static V value(V v) {
-    return kernel::gelu_value(v);
-  }
-  template <class V>
-  static V slope(V v) {
-    return kernel::gelu_slope(v);
-  }
-};
-
-/// v * sigmoid(v). Source: S. Elfwing, E. Uchibe, K. Doya, Sigmoid-weighted linear units, 2018.
-struct silu {
-  template <class V>
-  static V value(V v) {
-    return kernel::silu_value(v);
-  }
-  template <class V>
-  static V slope(V v) {
-    return kernel::silu_slope(v);
-  }
-};
-
-}  // namespace function
-
 namespace detail {
-
-template <class F>
-struct value_stage {
-  template <class V>
-  V operator()(V v, kernel::position) const {
-    return F::value(v);
-  }
-};
-template <class F>
-struct slope_stage {
-  template <class V>
-  V operator()(V v, kernel::position) const {
-    return F::slope(v);
-  }
-};
 
 // The input of a layer that applies a function element by element.
 template <class In>
@@ -103,13 +60,13 @@ struct pointwise {
 
     std::pair<output_type, saved_type> forward(In x) {
       In y(x.group(), x.where());
-      kernel::run(kernel::read{detail::flat(std::as_const(x))} | detail::value_stage<F>{} |
+      kernel::run(kernel::read{detail::flat(std::as_const(x))} | kernel::value_of<F>{} |
                   kernel::write{detail::flat(y)});
       return {std::move(y), std::move(x)};
     }
     gradient_of_value<In> backward(gradient_of_value<In> gradient, saved_type x) {
       if (!gradient.only_holder()) gradient = gradient.clone();
-      kernel::run(kernel::read{detail::flat(std::as_const(x))} | detail::slope_stage<F>{} |
+      kernel::run(kernel::read{detail::flat(std::as_const(x))} | kernel::slope_of<F>{} |
                   kernel::multiply{kernel::read{detail::flat(std::as_const(gradient))}} |
                   kernel::write{detail::flat(gradient)});
       return gradient;

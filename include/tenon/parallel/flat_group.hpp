@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tenon/communicate/communicator.hpp"
+#include "tenon/kernel/flat.hpp"
 #include "tenon/layer/any_parameter.hpp"
 #include "tenon/layer/prices.hpp"
 #include "tenon/parallel/shards.hpp"
@@ -280,9 +281,10 @@ class flat_group {
   }
   void add_scattered() {
     if (shapes_only::active()) return;
-    const Wide* from = gradient_->data() + mine_.begin;
-    Wide* to = owned_gradient_->data();
-    for (std::int64_t i = 0; i < mine_.size; ++i) to[i] += from[i];
+    const std::span<const Wide> all = gradient_->span();
+    kernel::add_scaled(
+        owned_gradient_->span(), 1,
+        all.subspan(static_cast<std::size_t>(mine_.begin), static_cast<std::size_t>(mine_.size)));
   }
 
   reduction_lines lines_;

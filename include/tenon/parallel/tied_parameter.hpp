@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tenon/communicate/point_to_point.hpp"
+#include "tenon/kernel/flat.hpp"
 #include "tenon/layer/any_parameter.hpp"
 #include "tenon/layer/prices.hpp"
 
@@ -47,8 +48,7 @@ class tied_parameter {
     buffer<Wide> others(parameter_->owned_elements());
     communicate::receive(*line_, others.span(), line_->size() - 1,
                          {.tensor = "tied gradient", .tag = 2});
-    const auto mine = parameter_->owned_gradient();
-    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] += others.span()[i];
+    kernel::add_scaled(parameter_->owned_gradient(), 1, others.span());
   }
 
   /// Collective over the two stages, after the owner's step and before weights are gathered: the

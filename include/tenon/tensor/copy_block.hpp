@@ -7,6 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tenon/base/element.hpp"
+#include "tenon/memory/boxes.hpp"
+#include "tenon/memory/device.hpp"
+
 namespace tenon::inline v0::detail {
 
 /// A box of indices inside a row-major array: the array's extents, and where the box begins.
@@ -79,10 +83,35 @@ inline void copy_run(void* to, const void* from, std::size_t bytes) noexcept {
   }
 }
 
+/// The box in two arrays on a device.
+template <class T, std::size_t N>
+box_pair pair_of_boxes(T* to, const block_in<N>& to_block, const T* from,
+                       const block_in<N>& from_block, const std::array<std::int64_t, N>& size) {
+  std::array<std::int64_t, N> to_steps;
+  std::array<std::int64_t, N> from_steps;
+  std::int64_t to_step = 1;
+  std::int64_t from_step = 1;
+  for (std::size_t d = N; d-- > 0;) {
+    to_steps[d] = to_step;
+    from_steps[d] = from_step;
+    to += to_block.begin[d] * to_step;
+    from += from_block.begin[d] * from_step;
+    to_step *= to_block.extents[d];
+    from_step *= from_block.extents[d];
+  }
+  box_pair box{.to = to, .from = from, .kind = kind_of<T>};
+  for (std::size_t d = 0; d < N; ++d) box.add_dim(size[d], to_steps[d], from_steps[d]);
+  return box;
+}
+
 /// to[box] = from[box].
 template <class T, std::size_t N>
 void copy_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
                 const std::array<std::int64_t, N>& size) {
+  if (device* target = device::of_this_rank()) {
+    return box_entry::entered(box_entry::copy)(*target,
+                                               pair_of_boxes(to, to_block, from, from_block, size));
+  }
   for_each_run(to_block, from_block, size,
                [=](std::int64_t t, std::int64_t f, std::int64_t length) {
                  copy_run(to + t, from + f, static_cast<std::size_t>(length) * sizeof(T));
@@ -93,6 +122,10 @@ void copy_block(T* to, const block_in<N>& to_block, const T* from, const block_i
 template <class T, std::size_t N>
 void add_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
                const std::array<std::int64_t, N>& size) {
+  if (device* target = device::of_this_rank()) {
+    return box_entry::entered(box_entry::add)(*target,
+                                              pair_of_boxes(to, to_block, from, from_block, size));
+  }
   for_each_run(to_block, from_block, size,
                [=](std::int64_t t, std::int64_t f, std::int64_t length) {
                  for (std::int64_t i = 0; i < length; ++i) to[t + i] = T(to[t + i] + from[f + i]);

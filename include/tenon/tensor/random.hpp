@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "tenon/base/random.hpp"
+#include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
 #include "tenon/tensor/tensor.hpp"
 
 namespace tenon::inline v0 {
@@ -38,28 +41,45 @@ void fill_box_with_normal(E* values, const std::array<region, N>& box,
   });
 }
 
+/// f(the local values on the host): the tensor's own, or, where the rank computes on a device, a
+/// copy that replaces them after; `reads` says whether f looks at what is there.
+template <class E, class D, class P, class F>
+void visit_on_host(tensor<E, D, P>& x, bool reads, F&& f) {
+  if (shapes_only::active()) return;
+  if (device::of_this_rank() == nullptr) return f(x.data());
+  buffer<E> values(x.elements(), place::host);
+  if (reads) copy_out(values.span(), x.values());
+  f(values.data());
+  copy_in(x.values(), values.span());
+}
+
 }  // namespace detail
 
 /// Calls f(local element, global index) for every element that this rank holds; the global index
-/// numbers the elements of the whole tensor row-major, the same in every layout.
+/// numbers the elements of the whole tensor row-major, the same in every layout. f runs on the
+/// host.
 template <class E, class D, class P, class F>
 void for_each_global_index(tensor<E, D, P>& x, F&& f) {
-  if (shapes_only::active()) return;
-  detail::for_each_index_in_box(x.data(), x.where().regions(), x.global_shape().extents, f);
+  detail::visit_on_host(x, true, [&](E* values) {
+    detail::for_each_index_in_box(values, x.where().regions(), x.global_shape().extents, f);
+  });
 }
 
 /// Normal values with mean 0 and the deviation given, each a function of the stream and the global
 /// index alone: all layouts get the same bits.
 template <class E, class D, class P>
 void fill_normal(tensor<E, D, P>& x, const random_stream& stream, double deviation) {
-  if (shapes_only::active()) return;
-  detail::fill_box_with_normal(x.data(), x.where().regions(), x.global_shape().extents, stream,
-                               deviation);
+  detail::visit_on_host(x, false, [&](E* values) {
+    detail::fill_box_with_normal(values, x.where().regions(), x.global_shape().extents, stream,
+                                 deviation);
+  });
 }
 
 template <class E, class D, class P>
 void fill(tensor<E, D, P>& x, double value) {
-  for (E& each : x.values()) each = E(static_cast<wide<E>>(value));
+  detail::visit_on_host(x, false, [&](E* values) {
+    std::fill_n(values, x.elements(), E(static_cast<wide<E>>(value)));
+  });
 }
 
 }  // namespace tenon::inline v0

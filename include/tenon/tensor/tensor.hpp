@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
 
 #include "tenon/communicate/ranks.hpp"
 #include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
 #include "tenon/placement/layout.hpp"
 #include "tenon/tensor/view.hpp"
 
@@ -116,18 +116,10 @@ class tensor {
 
   tensor clone() const {
     tensor fresh(*ranks_, where_);
-    if (data_ != nullptr && elements() > 0) {
-      std::memcpy(static_cast<void*>(fresh.data_), data_,
-                  static_cast<std::size_t>(elements()) * sizeof(Element));
-    }
+    copy_bytes(fresh.data_, data_, bytes());
     return fresh;
   }
-  void fill_with_zeros() noexcept {
-    if (data_ != nullptr && elements() > 0) {
-      std::memset(static_cast<void*>(data_), 0,
-                  static_cast<std::size_t>(elements()) * sizeof(Element));
-    }
-  }
+  void fill_with_zeros() { fill_bytes_with_zeros(data_, bytes()); }
 
  private:
   template <storable E, class D, class P>
@@ -137,6 +129,9 @@ class tensor {
     auto memory = std::make_shared<buffer<Element>>(elements);
     data = memory->data();
     return memory;
+  }
+  std::int64_t bytes() const noexcept {
+    return elements() * static_cast<std::int64_t>(sizeof(Element));
   }
   std::size_t counted() const noexcept {
     return data_ == nullptr ? 0 : static_cast<std::size_t>(elements());

@@ -166,7 +166,7 @@ class expert_networks {
       kernel::run(kernel::read{wide_rows(saved.gate, rows)} | kernel::swiglu{kernel::read{up}} |
                   kernel::write{wide_rows(inner, rows)});
     } else {
-      kernel::run(kernel::read{up} | detail::value_stage<function::gelu>{} |
+      kernel::run(kernel::read{up} | kernel::value_of<function::gelu>{} |
                   kernel::write{wide_rows(inner, rows)});
     }
     return inner;
@@ -180,7 +180,7 @@ class expert_networks {
                                  kernel::read{wide_rows(std::as_const(saved.gate), rows)}, up_read,
                                  kernel::write{wide_rows(saved.gate, rows)}, kernel::write{up}});
     } else {
-      kernel::run(up_read | detail::slope_stage<function::gelu>{} | kernel::multiply{gradient} |
+      kernel::run(up_read | kernel::slope_of<function::gelu>{} | kernel::multiply{gradient} |
                   kernel::write{up});
     }
   }

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tenon/kernel/column_sum.hpp"
+#include "tenon/kernel/team/launch.hpp"
+#include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
+
+// Rows added to the rows of a table that keys name, in the order of the rows:
+//
+//   keys 3 1 3 0 1     sorted with the rows, stable:  0 1 1 3 3
+//                                                     3 1 4 0 2     one team for each run of a key
+namespace tenon::inline v0::kernel {
+
+/// Where the sort of a kind of device is entered, by the unit that was compiled for it: pairs of
+/// keys 0 .. largest and values, by key, equal keys in the order they have.
+struct pair_sort {
+  using function = void (*)(device&, std::span<std::int32_t> keys, std::span<std::int32_t> values,
+                            std::int32_t largest);
+  inline static function entries[device_kinds] = {};
+};
+
+namespace detail {
+
+inline void sort_pairs_on_host(std::span<std::int32_t> keys, std::span<std::int32_t> values) {
+  std::vector<std::size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  const std::vector<std::int32_t> old_keys(keys.begin(), keys.end());
+  const std::vector<std::int32_t> old_values(values.begin(), values.end());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    keys[i] = old_keys[order[i]];
+    values[i] = old_values[order[i]];
+  }
+}
+
+}  // namespace detail
+
+/// Sorts pairs in the rank's memory by their keys, which are 0 .. largest; equal keys stay in the
+/// order they have.
+/// Errors: failed on a GPU for which the sort was not compiled.
+inline void sort_pairs(std::span<std::int32_t> keys, std::span<std::int32_t> values,
+                       std::int32_t largest) {
+  require(keys.size() == values.size(), "sort_pairs: ", static_cast<std::int64_t>(keys.size()),
+          " keys and ", static_cast<std::int64_t>(values.size()),
+          " values were given; give as many");
+  if (keys.size() < 2 || shapes_only::active()) return;
+  device* const target = device::of_this_rank();
+  if (target == nullptr) return detail::sort_pairs_on_host(keys, values);
+  if (const auto entered = pair_sort::entries[static_cast<int>(target->kind())]) {
+    return entered(*target, keys, values, largest);
+  }
+  if (target->kind() != device_kind::emulated) {
+    throw error(error_kind::failed, joined("sort_pairs: it was not compiled for ", target->name(),
+                                           "; enter it in a unit that is: enter_cuda_sort()"));
+  }
+  std::vector<std::int32_t> host_keys(keys.size()), host_values(values.size());
+  copy_out(std::span(host_keys), keys);
+  copy_out(std::span(host_values), values);
+  detail::sort_pairs_on_host(host_keys, host_values);
+  copy_in(keys, host_keys);
+  copy_in(values, host_values);
+}
+
+/// The rows of a table that tokens name, where rows row_begin .. row_begin + rows - 1 are here.
+struct token_rows {
+  const std::int32_t* tokens;
+  std::int64_t row_begin;
+  TENON_BOTH std::int64_t operator()(std::int64_t row) const { return tokens[row] - row_begin; }
+};
+
+namespace programs {
+
+/// The pairs (key of a row, row) of some rows; what is not in the table gets its end for key.
+template <class KeyOf>
+struct row_pairs {
+  static constexpr std::string_view name = "row_pairs";
+  static constexpr std::int64_t rows_each = 1024;
+  KeyOf key_of;
+  std::int64_t count;
+  std::int32_t end;
+  std::int32_t* keys;
+  std::int32_t* rows;
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t i) const {
+    const std::int64_t begin = i * rows_each;
+    const std::int64_t left = count - begin;
+    team.for_each(left < rows_each ? left : rows_each, [=, this](std::int64_t r) {
+      const std::int64_t key = key_of(begin + r);
+      keys[begin + r] = key >= 0 && key < end ? static_cast<std::int32_t>(key) : end;
+      rows[begin + r] = static_cast<std::int32_t>(begin + r);
+    });
+  }
+};
+
+/// A part of the columns of the rows of one key, added to its row of the table in their order. The
+/// team at the first of them does it.
+template <element G>
+struct add_sorted_rows {
+  static constexpr std::string_view name = "add_sorted_rows";
+  static constexpr int threads = 128;
+  static constexpr int each = detail::pack_size<G>;
+  static constexpr std::int64_t columns_each = std::int64_t{threads} * each;
+
+  matrix_view<wide<G>> to;
+  matrix_view<const G> from;
+  const std::int32_t* keys;
+  const std::int32_t* rows;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t i) const {
+    const std::int64_t parts = (to.columns + columns_each - 1) / columns_each;
+    const std::int64_t first = i / parts;
+    const std::int32_t key = keys[first];
+    if (key == to.rows || (first > 0 && keys[first - 1] == key)) return;
+    const std::int64_t end = end_of(first);
+    const std::int64_t begin = i % parts * columns_each;
+    const std::int64_t left = to.columns - begin;
+    const std::int64_t count = left < columns_each ? left : columns_each;
+    wide<G>* const sums = to.row(key) + begin;
+    const G* const terms = from.data + begin;
+    const bool in_packs = detail::starts_at_sixteen(sums) && detail::starts_at_sixteen(terms) &&
+                          from.stride % each == 0;
+    const std::int64_t packs = in_packs ? count / each : 0;
+    team.for_each(packs, [=, this](std::int64_t p) {
+      detail::pack<wide<G>, each> sum;
+      sum.load(sums + p * each);
+#if defined(__CUDA_ARCH__)
+#pragma unroll 4
+#endif
+      for (std::int64_t j = first; j < end; ++j) {
+        detail::pack<G, each> term;
+        term.load(terms + rows[j] * from.stride + p * each);
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+        for (int k = 0; k < each; ++k) sum.values[k] += term.values[k];
+      }
+      sum.store(sums + p * each);
+    });
+    const std::int64_t rest = packs * each;
+    team.for_each(count - rest, [=, this](std::int64_t c) {
+      wide<G> sum = sums[rest + c];
+      for (std::int64_t j = first; j < end; ++j) {
+        sum += widen(terms[rows[j] * from.stride + rest + c]);
+      }
+      sums[rest + c] = sum;
+    });
+  }
+
+ private:
+  /// The end of the run of equal keys: by steps that double, then halve.
+  TENON_BOTH std::int64_t end_of(std::int64_t first) const {
+    std::int64_t low = first;  // in the run
+    std::int64_t step = 1;
+    while (low + step < from.rows && keys[low + step] == keys[first]) {
+      low += step;
+      step *= 2;
+    }
+    for (; step > 0; step /= 2) {
+      if (low + step < from.rows && keys[low + step] == keys[first]) low += step;
+    }
+    return low + 1;
+  }
+};
+
+}  // namespace programs
+
+namespace detail {
+
+template <element G, class KeyOf>
+void add_rows_by_key_on(device& target, matrix_view<wide<G>> to, matrix_view<const G> from,
+                        const KeyOf& key_of) {
+  if (from.rows == 0 || from.columns == 0 || to.rows == 0) return;
+  require(std::max(from.rows, to.rows) < std::int64_t{1} << 31, "rows: ", from.rows,
+          " rows were given for a table of ", to.rows, "; give fewer than 2^31");
+  buffer<std::int32_t> keys(from.rows);
+  buffer<std::int32_t> rows(from.rows);
+  const auto end = static_cast<std::int32_t>(to.rows);
+  using pairs = programs::row_pairs<KeyOf>;
+  for_each_team_on(target, (from.rows + pairs::rows_each - 1) / pairs::rows_each,
+                   pairs{key_of, from.rows, end, keys.data(), rows.data()});
+  sort_pairs(keys.span(), rows.span(), end);
+  using sums = programs::add_sorted_rows<G>;
+  const std::int64_t parts = (from.columns + sums::columns_each - 1) / sums::columns_each;
+  for_each_team_on(target, from.rows * parts, sums{to, from, keys.data(), rows.data()});
+}
+
+/// to[key_of(row)] += from[row] in the order of the rows; keys beyond the table are passed over.
+/// On the host threads share the columns: the result does not depend on them.
+template <class G, class KeyOf>
+void add_rows_by_key(matrix_view<wide<std::remove_const_t<G>>> to, matrix_view<G> from,
+                     const KeyOf& key_of) {
+  if (device* target = device::of_this_rank()) {
+    return add_rows_by_key_on<std::remove_const_t<G>>(
+        *target, to, {from.data, from.rows, from.columns, from.stride}, key_of);
+  }
+  const std::int64_t piece = columns_each(from.columns);
+  for_each_range(from.columns, piece, {.elements_each = from.rows * piece},
+                 [&](host_team& team, std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t row = 0; row < from.rows; ++row) {
+                     const std::int64_t key = key_of(row);
+                     if (key < 0 || key >= to.rows) continue;
+                     auto* sums = to.row(key) + begin;
+                     const G* terms = from.row(row) + begin;
+                     team.for_each(end - begin,
+                                   [=](std::int64_t j) { sums[j] += widen(terms[j]); });
+                   }
+                 });
+}
+
+}  // namespace detail
+}  // namespace tenon::inline v0::kernel
