@@ -3,6 +3,10 @@
 
 #include "tenon/memory/buffer.hpp"
 #include "tenon/memory/copy.hpp"
+#include "tenon/memory/cuda/check.hpp"
+#include "tenon/memory/cuda/stream.hpp"
+#include "tenon/memory/cuda_device.hpp"
 #include "tenon/memory/device.hpp"
+#include "tenon/memory/emulated_device.hpp"
 #include "tenon/memory/keep_pages.hpp"
 #include "tenon/memory/meter.hpp"

@@ -127,7 +127,7 @@ struct pack {
     for (int a = 0; a < accesses; ++a) {
       const sixteen_bytes block = load_sixteen(from + a * each);
       T elements[each];
-      std::memcpy(elements, &block, sizeof block);
+      std::memcpy(static_cast<void*>(elements), &block, sizeof block);
       for (int i = 0; i < each; ++i) {
         values[a * each + i] = static_cast<element_value<T>>(elements[i]);
       }

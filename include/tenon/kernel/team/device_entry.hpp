@@ -33,6 +33,13 @@ concept device_program = std::is_trivially_copyable_v<Program> && requires {
   { Program::name } -> std::convertible_to<std::string_view>;
 };
 
+/// The lanes of a device's team for a program: what it says, or 128.
+template <class Program>
+inline constexpr int threads_of = 128;
+template <class Program>
+requires requires { Program::threads; }
+inline constexpr int threads_of<Program> = Program::threads;
+
 /// Where the launch of a program on a kind of device is entered, by the unit that compiled it for
 /// that kind. The same program is called by units that only the host's compiler has seen.
 template <device_program Program>

@@ -127,6 +127,7 @@ struct in_ranges {
 template <device_program Program>
 struct in_ranges<Program> {
   static constexpr std::string_view name = Program::name;
+  static constexpr int threads = threads_of<Program>;
   Program program;
   std::int64_t count;
   std::int64_t piece;
