@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/kernel/attention/on_device.hpp"
 #include "tenon/kernel/attention/shape.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -141,6 +142,10 @@ void attention_backward_of_block(matrix_view<Out> dq, matrix_view<Out> dk, matri
     detail::keep_blas_on_one_thread();
     detail::attention_pairs_of_this_rank() += detail::pairs_seen(shape);
     detail::note_backward_products(shape, kind_of<T>);
+  }
+  if (device::of_this_rank() != nullptr) {
+    return detail::attention_backward_on_device<T>(dq, dk, dv, o_gradient, q, k, v, o, log_sum_exp,
+                                                   shape, q_how);
   }
   const detail::row_tiles tiles = detail::query_tiles(shape);
   const launch how{.scratch_bytes = detail::backward_tiles<T, Out>::bytes(shape),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/kernel/attention/on_device.hpp"
 #include "tenon/kernel/attention/shape.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -142,6 +143,9 @@ void attention_to_block(matrix_view<Out> o, std::span<wide<T>> log_sum_exp, inpu
           detail::note_product({rows.size, shape.width, keys, orientation::as_stored,
                                 orientation::as_stored, output::overwrite, kind_of<T>, times});
         });
+  }
+  if (device::of_this_rank() != nullptr) {
+    return detail::attention_on_device<T>(o, log_sum_exp, q, k, v, shape, how);
   }
   const detail::row_tiles tiles = detail::query_tiles(shape);
   const std::int64_t q_tiles = tiles.count();

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "tenon/base/host_device.hpp"
 #include "tenon/kernel/team/lanes.hpp"
@@ -33,29 +32,17 @@ class device_team : public lanes<device_team<Threads>, Threads> {
   TENON_BOTH T shuffle(T value, int from) const {
     return __shfl_sync(0xffffffffU, value, from);
   }
-  /// sum += left x right, see tiles.hpp: on the tensor cores for bf16, else by shuffles. All lanes
-  /// of the warp call it.
-  template <element T>
-  TENON_BOTH void multiply_tile(sum_tile<T>& sum, const left_tile<T>& left,
-                                const right_tile<T>& right) const {
-    if constexpr (std::is_same_v<T, bf16>) {
-      std::uint32_t a[4];
-      std::uint32_t b[2];
-      std::memcpy(a, left.values, sizeof a);
-      std::memcpy(b, right.values, sizeof b);
-      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-          : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3])
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-    } else {
-      const int g = static_cast<int>(threadIdx.x) % warp_lanes / 4;
-      const int t = static_cast<int>(threadIdx.x) % 4;
-      detail::multiply_tile_in_order<T>(
-          sum, [&](int holder, int i) { return shuffle(left.values[i], 4 * g + holder); },
-          [&](int column, int holder, int i) {
-            return shuffle(right.values[i], 4 * (2 * t + column) + holder);
-          });
-    }
+  /// sum += left x right on the tensor cores, see tiles.hpp. All lanes of the warp call it.
+  TENON_BOTH void multiply_tile(sum_tile<>& sum, const left_tile& left,
+                                const right_tile& right) const {
+    std::uint32_t a[4];
+    std::uint32_t b[2];
+    std::memcpy(a, left.values, sizeof a);
+    std::memcpy(b, right.values, sizeof b);
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 #else  // the host's pass of the compiler only needs to see that they are there
   TENON_BOTH std::int64_t rank() const noexcept { return 0; }
@@ -69,8 +56,7 @@ class device_team : public lanes<device_team<Threads>, Threads> {
   TENON_BOTH T shuffle(T value, int) const {
     return value;
   }
-  template <element T>
-  TENON_BOTH void multiply_tile(sum_tile<T>&, const left_tile<T>&, const right_tile<T>&) const {}
+  TENON_BOTH void multiply_tile(sum_tile<>&, const left_tile&, const right_tile&) const {}
 #endif
 
   TENON_BOTH std::byte* exchange() const noexcept { return exchange_; }

@@ -17,9 +17,6 @@ namespace tenon::inline v0::kernel {
 /// How emulated teams run; a thread has settings of its own.
 struct emulation {
   lane_order order = lane_order::forward;
-  /// A team has no more lanes than this: two warps already do all that many do.
-  static constexpr int most_threads = 64;
-
   static emulation& of_this_thread() noexcept {
     thread_local emulation settings;
     return settings;
@@ -27,6 +24,13 @@ struct emulation {
 };
 
 namespace detail {
+
+/// Two warps already do all that many do; a program whose lanes have fixed places says so.
+template <class Program>
+inline constexpr int emulated_threads = threads_of<Program> < 64 ? threads_of<Program> : 64;
+template <class Program>
+requires(Program::lanes_have_places) inline constexpr int emulated_threads<Program> =
+    Program::threads;
 
 struct alignas(64) sixty_four_bytes {
   std::byte bytes[64];
@@ -41,8 +45,7 @@ fibres& fibres_of_this_thread() {
 template <class Program>
 void launch_emulated(device& target, std::int64_t count, const launch& how,
                      const Program& program) {
-  constexpr int threads =
-      threads_of<Program> < emulation::most_threads ? threads_of<Program> : emulation::most_threads;
+  constexpr int threads = emulated_threads<Program>;
   auto& memory = static_cast<emulated_device&>(target);
   {
     const emulated_device::opened now(memory);

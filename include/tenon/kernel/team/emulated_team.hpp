@@ -22,7 +22,7 @@ struct emulated_shared {
   alignas(16) std::array<std::byte, std::size_t{8} * (Threads / warp_lanes)> exchange{};
   /// What a lane shows the others of its warp.
   struct alignas(16) shown {
-    std::byte bytes[128];
+    std::byte bytes[32];
   };
   std::array<shown, Threads> registers{};
 };
@@ -51,11 +51,10 @@ class emulated_team : public lanes<emulated_team<Threads>, Threads> {
   }
 
   /// sum += left x right, see tiles.hpp. All lanes of the warp call it.
-  template <element T>
-  void multiply_tile(sum_tile<T>& sum, const left_tile<T>& left, const right_tile<T>& right) const {
+  void multiply_tile(sum_tile<>& sum, const left_tile& left, const right_tile& right) const {
     struct operands {
-      left_tile<T> left;
-      right_tile<T> right;
+      left_tile left;
+      right_tile right;
     };
     const operands own{left, right};
     std::memcpy(shown_by(lane_), &own, sizeof own);
@@ -64,15 +63,16 @@ class emulated_team : public lanes<emulated_team<Threads>, Threads> {
     const int g = lane_ % warp_lanes / 4;
     const int t = lane_ % 4;
     const auto of = [&](int lane) {
-      operands other;
-      std::memcpy(static_cast<void*>(&other), shown_by(warp_begin + lane), sizeof other);
-      return other;
+      return reinterpret_cast<const operands*>(shown_by(warp_begin + lane));
     };
-    detail::multiply_tile_in_order<T>(
-        sum, [&](int holder, int i) { return of(4 * g + holder).left.values[i]; },
-        [&](int column, int holder, int i) {
-          return of(4 * (2 * t + column) + holder).right.values[i];
-        });
+    for (int k = 0; k < 16; ++k) {
+      const int holder = k / 2 % 4;  // of column k of left, of row k of right
+      for (int i = 0; i < 4; ++i) {
+        const bf16 a = of(4 * g + holder)->left.values[k % 2 + k / 8 * 4 + i / 2 * 2];
+        const bf16 b = of(4 * (2 * t + i % 2) + holder)->right.values[k % 2 + k / 8 * 2];
+        sum.values[i] += widen(a) * widen(b);
+      }
+    }
     warp_barrier();
   }
 
