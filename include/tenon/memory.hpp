@@ -10,3 +10,4 @@
 #include "tenon/memory/emulated_device.hpp"
 #include "tenon/memory/keep_pages.hpp"
 #include "tenon/memory/meter.hpp"
+#include "tenon/memory/seen_by_host.hpp"
