@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/base/checks.hpp"
 #include "tenon/base/text.hpp"
 #include "tenon/communicate/transport.hpp"
 

@@ -138,7 +138,7 @@ void attention_backward_of_block(matrix_view<Out> dq, matrix_view<Out> dk, matri
   detail::require_heads("dv", dv, k_rows, shape.kv_heads * width);
   detail::require_heads("k", k, k_rows, shape.kv_heads * width);
   detail::require_heads("v", v, k_rows, shape.kv_heads * width);
-  if (!shapes_only::active()) {
+  if (detail::host_may_count(shape)) {
     detail::keep_blas_on_one_thread();
     detail::attention_pairs_of_this_rank() += detail::pairs_seen(shape);
     detail::note_backward_products(shape, kind_of<T>);

@@ -133,7 +133,7 @@ void attention_to_block(matrix_view<Out> o, std::span<wide<T>> log_sum_exp, inpu
               shapes_only::active(),
           "attention: log_sum_exp has ", static_cast<std::int64_t>(log_sum_exp.size()),
           " entries; give batch * heads * q_length, ", heads * shape.q_length);
-  if (!shapes_only::active()) {
+  if (detail::host_may_count(shape)) {
     detail::keep_blas_on_one_thread();
     detail::attention_pairs_of_this_rank() += detail::pairs_seen(shape);
     detail::for_each_tile_of_all(
