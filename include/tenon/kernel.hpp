@@ -31,6 +31,7 @@
 #include "tenon/kernel/rows/cross_entropy.hpp"
 #include "tenon/kernel/rows/cut_norm.hpp"
 #include "tenon/kernel/rows/layer_norm.hpp"
+#include "tenon/kernel/rows/programs.hpp"
 #include "tenon/kernel/rows/rms_norm.hpp"
 #include "tenon/kernel/rows/row_blocks.hpp"
 #include "tenon/kernel/rows/softmax.hpp"

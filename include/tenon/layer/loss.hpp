@@ -116,7 +116,7 @@ struct cross_entropy {
                                      std::as_const(saved.targets).values(),
                                      saved.logits.where().template of<vocabulary>().begin,
                                      std::as_const(saved.maximum).values(), part(whole, 0, half),
-                                     std::span<const W>(&factor, 1));
+                                     factor);
       return saved.logits.relabelled(gradient_layout(saved.logits.where()));
     }
 
