@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tenon/base/check.hpp"
+#include "tenon/base/checks.hpp"
 #include "tenon/base/element.hpp"
 #include "tenon/base/host_device.hpp"
 #include "tenon/base/log.hpp"

@@ -52,7 +52,7 @@ outcome<T> in_shards(const matrix<T>& logits, const std::vector<std::int32_t>& t
                                sum, target_logit);
     const std::vector<W> factor{static_cast<W>(scale)};
     for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
-      kernel::cross_entropy_backward(shard(s), shard(s), words, cuts[s], maximum, sum, factor);
+      kernel::cross_entropy_backward(shard(s), shard(s), words, cuts[s], maximum, sum, factor[0]);
     }
   }
   return r;

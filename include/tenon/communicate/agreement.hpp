@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/base/checks.hpp"
 #include "tenon/base/text.hpp"
 #include "tenon/communicate/transport.hpp"
 
@@ -56,10 +56,7 @@ class agreement {
   static constexpr std::int64_t kept = 64;
 
   /// True when TENON_CHECK=calls asks for a comparison before every call.
-  static bool asked_for_every_call() {
-    const char* set = std::getenv("TENON_CHECK");
-    return set != nullptr && std::string_view(set) == "calls";
-  }
+  static bool asked_for_every_call() { return checks_for("calls"); }
 
   std::int64_t calls() const noexcept { return sequence_; }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "tenon/kernel/rows/row_blocks.hpp"
 
@@ -15,6 +16,65 @@
 // Source: W. Fedus, B. Zoph, N. Shazeer, Switch transformers, 2021; by sequence: DeepSeek-AI,
 // DeepSeek-V2, 2024.
 namespace tenon::inline v0::kernel {
+
+namespace programs {
+
+/// One sequence of `balance_sums`.
+template <element W>
+struct balance_sums {
+  static constexpr std::string_view name = "balance_sums";
+  matrix_view<double> fractions;
+  matrix_view<double> means;
+  matrix_view<const W> shares;
+  matrix_view<const std::int32_t> chosen;
+  std::int64_t here;  // tokens of the sequence
+  double fraction;
+  double mean;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t s) const {
+    double* f = fractions.row(s);
+    double* p = means.row(s);
+    // Each lane has experts of its own, and goes through the tokens in their order.
+    team.for_each(shares.columns, [=, this](std::int64_t e) {
+      double share_sum = 0;
+      double count = 0;
+      for (std::int64_t t = s * here; t < (s + 1) * here; ++t) {
+        share_sum += static_cast<double>(shares(t, e));
+        for (std::int64_t i = 0; i < chosen.columns; ++i) count += chosen(t, i) == e ? 1 : 0;
+      }
+      f[e] = count * fraction;
+      p[e] = share_sum * mean;
+    });
+  }
+};
+
+/// One token of `balance_backward`.
+template <element W>
+struct balance_backward {
+  static constexpr std::string_view name = "balance_backward";
+  static constexpr int threads = 32;
+  matrix_view<W> dx;
+  matrix_view<const W> shares;
+  matrix_view<const double> fractions;
+  std::int64_t here;
+  double slope;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t t) const {
+    W* to = dx.row(t);
+    const W* share = shares.row(t);
+    const double* f = fractions.row(t / here);
+    const double mean = team.template sum<double>(
+        dx.columns, [=](std::int64_t e) { return f[e] * static_cast<double>(share[e]); });
+    const double by = slope;
+    team.for_each(dx.columns, [=](std::int64_t e) {
+      to[e] += static_cast<W>(by * static_cast<double>(share[e]) * (f[e] - mean));
+    });
+  }
+};
+
+}  // namespace programs
 
 /// f and p of each sequence from the tokens here: `fractions` and `means` [sequences, experts].
 /// `shares` [sequences x tokens here, experts], `chosen` [sequences x tokens here, k]. Where
@@ -33,21 +93,7 @@ void balance_sums(matrix_view<double> fractions, matrix_view<double> means, inpu
   const double fraction =
       static_cast<double>(shares.columns) * mean / static_cast<double>(chosen.columns);
   for_each_team(sequences, {.elements_each = here * shares.columns},
-                [&](host_team& team, std::int64_t s) {
-                  double* f = fractions.row(s);
-                  double* p = means.row(s);
-                  team.for_each(shares.columns, [=](std::int64_t e) { f[e] = p[e] = 0; });
-                  for (std::int64_t t = s * here; t < (s + 1) * here; ++t) {
-                    const W* share = shares.row(t);
-                    team.for_each(shares.columns,
-                                  [=](std::int64_t e) { p[e] += static_cast<double>(share[e]); });
-                    for (std::int64_t i = 0; i < chosen.columns; ++i) f[chosen(t, i)] += 1;
-                  }
-                  team.for_each(shares.columns, [=](std::int64_t e) {
-                    f[e] *= fraction;
-                    p[e] *= mean;
-                  });
-                });
+                programs::balance_sums<W>{fractions, means, shares, chosen, here, fraction, mean});
 }
 
 /// dx += the gradient of scale x (the losses of all sequences) with respect to what the shares are
@@ -59,16 +105,8 @@ void balance_backward(matrix_view<W> dx, input<W> shares, input<double> fraction
   if (dx.rows == 0) return;
   const std::int64_t here = dx.rows / fractions.rows;
   const double slope = scale / static_cast<double>(tokens);
-  for_each_team(dx.rows, {.elements_each = dx.columns}, [&](host_team& team, std::int64_t t) {
-    W* to = dx.row(t);
-    const W* share = shares.row(t);
-    const double* f = fractions.row(t / here);
-    const double mean = team.sum<double>(
-        dx.columns, [=](std::int64_t e) { return f[e] * static_cast<double>(share[e]); });
-    team.for_each(dx.columns, [=](std::int64_t e) {
-      to[e] += static_cast<W>(slope * static_cast<double>(share[e]) * (f[e] - mean));
-    });
-  });
+  for_each_team(dx.rows, {.elements_each = dx.columns},
+                programs::balance_backward<W>{dx, shares, fractions, here, slope});
 }
 
 }  // namespace tenon::inline v0::kernel

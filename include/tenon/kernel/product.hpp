@@ -8,6 +8,7 @@
 
 #include "tenon/base/element.hpp"
 #include "tenon/kernel/blas.hpp"
+#include "tenon/kernel/device_services.hpp"
 #include "tenon/kernel/product_log.hpp"
 #include "tenon/kernel/team/launch.hpp"
 #include "tenon/tensor/view.hpp"
@@ -141,7 +142,7 @@ void product_of_bf16(host_team& team, matrix_view<C> c, matrix_view<const bf16> 
 /// C[m,n] = op(A)[m,k] op(B)[k,n], or C += that. A is stored [m,k] (transposed: [k,m]) and B [k,n]
 /// (transposed: [n,k]). Sums over k are kept in the wide element; for bf16 the result may be fp32:
 /// gradients of weights are added up so. Empty sizes are allowed: k = 0 gives zeros, or adds none.
-/// C must not overlap A or B.
+/// C must not overlap A or B. On a device a library multiplies, see `device_services`.
 /// Errors: bad_request when the sizes do not fit.
 template <class C, class A, class B>
 void product(matrix_view<C> c, matrix_view<A> a, orientation a_form, matrix_view<B> b,
@@ -164,6 +165,12 @@ void product(matrix_view<C> c, matrix_view<A> a, orientation a_form, matrix_view
   if (!shapes_only::active()) {
     detail::keep_blas_on_one_thread();
     detail::note_product({m, n, k, a_form, b_form, how, kind_of<operand>, 1});
+  }
+  if (device* const target = device::of_this_rank(); target != nullptr) {
+    if (shapes_only::active()) return;
+    return detail::product_on_device(
+        *target, {m, n, k, a.data, a.stride, a_form, b.data, b.stride, b_form, c.data, c.stride,
+                  how, kind_of<operand>, kind_of<C>});
   }
   const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const std::int64_t parts = size < product_tuning::fewest_for_threads ? 1 : threads();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "tenon/kernel/rows/row_blocks.hpp"
 
@@ -11,7 +12,8 @@
 namespace tenon::inline v0::kernel {
 
 /// Sorts slots by expert, in an expert by slot: slot s comes to place row_of_slot[s], and place r
-/// is taken by slot_of_row[r]. counts[e] is the number of slots of expert e. Linear in both.
+/// is taken by slot_of_row[r]. counts[e] is the number of slots of expert e. Linear in both; on the
+/// host, in memory of the host.
 /// Errors: bad_request when the sizes differ, or a choice is no expert.
 inline void sort_slots(std::span<std::int64_t> row_of_slot, std::span<std::int64_t> slot_of_row,
                        std::span<std::int64_t> counts, std::span<const std::int32_t> chosen) {
@@ -38,6 +40,82 @@ inline void sort_slots(std::span<std::int64_t> row_of_slot, std::span<std::int64
   }
 }
 
+namespace programs {
+
+/// One row of `gather_rows`.
+template <element T>
+struct gather_rows {
+  static constexpr std::string_view name = "gather_rows";
+  matrix_view<T> to;
+  matrix_view<const T> from;
+  const std::int64_t* index;
+  std::int64_t shared;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    using W = wide<T>;
+    team.apply(
+        to.columns, [](W& out, W value) { out = value; }, only_written{to.row(row)},
+        from.row(index[row] / shared));
+  }
+};
+
+/// One token of `combine_rows`; without shares, of `sum_of_slots`.
+template <element T>
+struct combine_rows {
+  using W = wide<T>;
+  static constexpr std::string_view name = "combine_rows";
+  matrix_view<T> y;
+  matrix_view<const T> rows;
+  const std::int64_t* row_of_slot;
+  matrix_view<const W> shares;  // [tokens, k], or of no data
+  std::int64_t k;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t t) const {
+    T* to = y.row(t);
+    const W* share = shares.data == nullptr ? nullptr : shares.row(t);
+    const std::int64_t* index = row_of_slot + t * k;
+    team.for_each(y.columns, [=, this](std::int64_t j) {
+      W sum{0};
+      for (std::int64_t i = 0; i < k; ++i) {
+        const W value = widen(rows.row(index[i])[j]);
+        sum += share == nullptr ? value : share[i] * value;
+      }
+      to[j] = T(sum);
+    });
+  }
+};
+
+/// One token of `combine_rows_backward`.
+template <element T>
+struct combine_rows_backward {
+  using W = wide<T>;
+  static constexpr std::string_view name = "combine_rows_backward";
+  matrix_view<W> dshares;
+  matrix_view<T> rows;
+  matrix_view<const T> dy;
+  const std::int64_t* row_of_slot;
+  matrix_view<const W> shares;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t t) const {
+    const T* gradient = dy.row(t);
+    for (std::int64_t i = 0; i < shares.columns; ++i) {
+      T* row = rows.row(row_of_slot[t * shares.columns + i]);
+      const W share = shares(t, i);
+      const W slope = team.template sum_of<W>(
+          dy.columns, [](W a, W b) { return a * b; }, gradient, static_cast<const T*>(row));
+      team.barrier();
+      team.once([&] { dshares(t, i) = slope; });
+      team.apply(
+          dy.columns, [=](W& out, W value) { out = share * value; }, only_written{row}, gradient);
+    }
+  }
+};
+
+}  // namespace programs
+
 /// to[r] = from[index[r] / shared]: with shared = k, the rows of tokens in the order of slots.
 template <element T>
 void gather_rows(matrix_view<T> to, input<T> from, std::span<const std::int64_t> index,
@@ -46,11 +124,8 @@ void gather_rows(matrix_view<T> to, input<T> from, std::span<const std::int64_t>
           " indices were given for ", to.rows, " rows; give one for each row");
   require(to.columns == from.columns, "gather_rows: rows of ", to.columns,
           " were asked for from rows of ", from.columns, "; give the same width");
-  for_each_team(to.rows, {.elements_each = to.columns}, [&](host_team& team, std::int64_t row) {
-    T* target = to.row(row);
-    const T* source = from.row(index[static_cast<std::size_t>(row)] / shared);
-    team.for_each(to.columns, [=](std::int64_t j) { target[j] = source[j]; });
-  });
+  for_each_team(to.rows, {.elements_each = to.columns},
+                programs::gather_rows<T>{to, from, index.data(), shared});
 }
 
 /// y[t] = sum over i of shares(t, i) x rows[row_of_slot[t k + i]], added up in the order of the
@@ -59,16 +134,8 @@ template <element T>
 void combine_rows(matrix_view<T> y, input<T> rows, std::span<const std::int64_t> row_of_slot,
                   input<wide<T>> shares) {
   const std::int64_t k = shares.columns;
-  for_each_team(y.rows, {.elements_each = y.columns * k}, [&](host_team& team, std::int64_t t) {
-    T* to = y.row(t);
-    const wide<T>* share = shares.row(t);
-    const std::int64_t* index = row_of_slot.data() + t * k;
-    team.for_each(y.columns, [=](std::int64_t j) {
-      wide<T> sum{0};
-      for (std::int64_t i = 0; i < k; ++i) sum += share[i] * widen(rows.row(index[i])[j]);
-      to[j] = T(sum);
-    });
-  });
+  for_each_team(y.rows, {.elements_each = y.columns * k},
+                programs::combine_rows<T>{y, rows, row_of_slot.data(), shares, k});
 }
 
 /// The backward of `combine_rows`: dshares(t, i) = dy[t] . rows[of its slot], and in the place of
@@ -77,16 +144,8 @@ template <element T>
 void combine_rows_backward(matrix_view<wide<T>> dshares, matrix_view<T> rows, input<T> dy,
                            std::span<const std::int64_t> row_of_slot, input<wide<T>> shares) {
   const std::int64_t k = shares.columns;
-  for_each_team(dy.rows, {.elements_each = dy.columns * k}, [&](host_team& team, std::int64_t t) {
-    const T* gradient = dy.row(t);
-    for (std::int64_t i = 0; i < k; ++i) {
-      T* row = rows.row(row_of_slot[static_cast<std::size_t>(t * k + i)]);
-      const wide<T> share = shares(t, i);
-      dshares(t, i) = team.sum<wide<T>>(
-          dy.columns, [=](std::int64_t j) { return widen(gradient[j]) * widen(row[j]); });
-      team.for_each(dy.columns, [=](std::int64_t j) { row[j] = T(share * widen(gradient[j])); });
-    }
-  });
+  for_each_team(dy.rows, {.elements_each = dy.columns * k},
+                programs::combine_rows_backward<T>{dshares, rows, dy, row_of_slot.data(), shares});
 }
 
 /// The backward of giving a token's row to its k slots: dx[t] = sum over i of
@@ -94,15 +153,8 @@ void combine_rows_backward(matrix_view<wide<T>> dshares, matrix_view<T> rows, in
 template <element T>
 void sum_of_slots(matrix_view<T> dx, input<T> rows, std::span<const std::int64_t> row_of_slot,
                   std::int64_t k) {
-  for_each_team(dx.rows, {.elements_each = dx.columns * k}, [&](host_team& team, std::int64_t t) {
-    T* to = dx.row(t);
-    const std::int64_t* index = row_of_slot.data() + t * k;
-    team.for_each(dx.columns, [=](std::int64_t j) {
-      wide<T> sum{0};
-      for (std::int64_t i = 0; i < k; ++i) sum += widen(rows.row(index[i])[j]);
-      to[j] = T(sum);
-    });
-  });
+  for_each_team(dx.rows, {.elements_each = dx.columns * k},
+                programs::combine_rows<T>{dx, rows, row_of_slot.data(), {}, k});
 }
 
 }  // namespace tenon::inline v0::kernel

@@ -12,6 +12,7 @@
 #include "tenon/layer/parameter.hpp"
 #include "tenon/layer/prices.hpp"
 #include "tenon/layer/recomputable.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 
 namespace tenon::inline v0 {
 
@@ -249,8 +250,11 @@ class erased_last_layer final
     auto whole = gathered(this->layer_.logits_of(std::move(x)));
     const auto m = std::as_const(whole).matrix();
     if (m.data == nullptr || row < 0 || row >= m.rows) return;
-    for (std::int64_t j = 0; j < m.columns; ++j) {
-      logits[static_cast<std::size_t>(j)] = static_cast<float>(m(row, j));
+    using element_type = typename Stream::element_type;
+    const seen_by_host<element_type> seen(
+        std::span<const element_type>(m.row(row), static_cast<std::size_t>(m.columns)));
+    for (std::size_t j = 0; j < seen.values().size(); ++j) {
+      logits[j] = static_cast<float>(seen.values()[j]);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tenon/kernel/rows/cross_entropy.hpp"
+#include "tenon/kernel/sum.hpp"
 #include "tenon/layer/row_statistics.hpp"
 
 namespace tenon::inline v0 {
@@ -98,9 +99,7 @@ struct cross_entropy {
         kernel::cross_entropy_loss(losses.span(), std::as_const(targets).values(),
                                    std::as_const(maximum).values(), part(whole, 0, half),
                                    part(whole, half, half));
-        double added = 0;
-        for (const W loss : losses.span()) added += static_cast<double>(loss);
-        total.data()[0] = added;
+        kernel::sum_into(total.data(), std::span<const W>(losses.span()));
       }
       return {std::move(total), saved_type{std::move(logits), std::move(targets),
                                            std::move(maximum), std::move(sums)}};
@@ -117,7 +116,7 @@ struct cross_entropy {
                                      std::as_const(saved.targets).values(),
                                      saved.logits.where().template of<vocabulary>().begin,
                                      std::as_const(saved.maximum).values(), part(whole, 0, half),
-                                     std::span<const W>(&factor, 1));
+                                     factor);
       return saved.logits.relabelled(gradient_layout(saved.logits.where()));
     }
 

@@ -11,6 +11,8 @@
 
 #include "tenon/communicate/broadcast.hpp"
 #include "tenon/communicate/point_to_point.hpp"
+#include "tenon/kernel/sum.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 #include "tenon/model/decoder_model.hpp"
 #include "tenon/parallel/parameter_store.hpp"
 #include "tenon/parallel/schedule/check.hpp"
@@ -54,7 +56,7 @@ class stage_runner {
   /// Adds up the gradients of scale x (sum of losses) over the microbatches; returns the sum of the
   /// losses of this rank's rows, 0 but on the last stage.
   double run(std::vector<microbatch_type>& all, double scale) {
-    double loss = 0;
+    loss_ = buffer<double>::zeros(1);
     const auto& mine = table_.ranks[static_cast<std::size_t>(model_->group().stage())];
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const schedule_entry& entry = mine[i];
@@ -65,7 +67,7 @@ class stage_runner {
       switch (entry.pass) {
         case pass_kind::forward: {
           const bool kept = i + 1 < mine.size() && follows(entry, mine[i + 1]);
-          loss += forward(entry, microbatch, std::move(in), kept);
+          forward(entry, microbatch, std::move(in), kept);
           break;
         }
         case pass_kind::backward:
@@ -83,7 +85,8 @@ class stage_runner {
       for (open_send& each : sends) each.call.wait();
       sends.clear();
     }
-    return loss;
+    const seen_by_host<double> loss(loss_.span());
+    return loss.values().empty() ? 0 : loss.values()[0];
   }
 
   /// What a step with such microbatches (sequences over all ranks that share the batch) sends.
@@ -241,7 +244,7 @@ class stage_runner {
     sends_[is_forward].push_back({std::move(out), std::move(call)});
   }
 
-  double forward(const schedule_entry& entry, microbatch_type& microbatch, stream x, bool keep) {
+  void forward(const schedule_entry& entry, microbatch_type& microbatch, stream x, bool keep) {
     const phase_scope inside(model_->group().ledger(), "forward");
     auto& chunk = chunk_of(entry);
     saved_list& saved = saved_[key_of(entry)];
@@ -269,16 +272,13 @@ class stage_runner {
       });
     }
     if (chunk.last == nullptr) {
-      hand_over(entry, std::move(x));
-      return 0;
+      return hand_over(entry, std::move(x));
     }
-    double loss = 0;
     next([&] {
       auto [total, kept] = chunk.last->forward(std::move(x), std::move(microbatch.targets));
       saved.push_back(std::move(kept));
-      if (!total.values().empty()) loss = total.values()[0];
+      kernel::sum_into(loss_.data(), std::as_const(total).values(), kernel::output::accumulate);
     });
-    return loss;
   }
 
   void backward(const schedule_entry& entry, double scale, stream gradient,
@@ -344,6 +344,7 @@ class stage_runner {
   Model* model_;
   parameter_store<master>* store_;
   schedule_table table_;
+  buffer<double> loss_;  // one number, in the rank's memory until the step has run
   std::int64_t open_sends_ = 0;
   std::map<key, saved_list> saved_;
   std::map<key, deferred_products> deferred_;

@@ -157,8 +157,7 @@ class trainer {
     std::vector<microbatch_type> all;
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < division_.microbatches(); ++i) {
-      all.push_back(fill(source, i));
-      for (const std::int32_t target : all.back().targets.values()) counted += target >= 0 ? 1 : 0;
+      all.push_back(fill(source, i, counted));
     }
     result.tokens = count_over_all(counted);
     // A step in which nothing counts has loss 0 and gradient 0.
@@ -210,7 +209,7 @@ class trainer {
     const auto size = static_cast<std::int64_t>(tokens.size());
     const auto used = tokens.last(static_cast<std::size_t>(std::min(size, length)));
     auto input = model_.empty_tokens(1).first;
-    buffer<std::int32_t> whole(input.template extent<batch>() * length);
+    buffer<std::int32_t> whole(input.template extent<batch>() * length, place::host);
     whole.fill_with_zeros();
     if (whole.size() > 0) std::copy(used.begin(), used.end(), whole.data());
     pick(whole, input);
@@ -273,29 +272,34 @@ class trainer {
   // The ranks that share the tokens of a step: along every axis that cuts them.
   communicator& sharers() const { return group_->along(model_type::cutting_tokens); }
 
-  microbatch_type fill(const token_source& source, std::int64_t microbatch) {
+  // Adds the targets here that count to `counted`.
+  microbatch_type fill(const token_source& source, std::int64_t microbatch, std::int64_t& counted) {
     const std::int64_t sequences = sequences_in(microbatch);
     auto [tokens, targets] = model_.empty_tokens(sequences);
     const region places = division_.microbatch_of(sharing_rank(), microbatch);
     // The source knows whole sequences; this rank has some of their tokens.
     const std::int64_t all = places.size * model_.shape().sequence;
-    buffer<std::int32_t> whole_tokens(all);
-    buffer<std::int32_t> whole_targets(all);
+    buffer<std::int32_t> whole_tokens(all, place::host);
+    buffer<std::int32_t> whole_targets(all, place::host);
     if (!shapes_only::active()) source(step_, places, whole_tokens.span(), whole_targets.span());
     pick(whole_tokens, tokens);
-    pick(whole_targets, targets);
+    const buffer<std::int32_t> picked = pick(whole_targets, targets);
+    for (const std::int32_t target : picked.span()) counted += target >= 0 ? 1 : 0;
     return {std::move(tokens), std::move(targets), places.begin, sequences,
             documents_of(whole_tokens)};
   }
-  // The tokens of whole sequences that lie here.
+  // The tokens of whole sequences that lie here; and as the host sees them.
   template <class T>
-  void pick(const buffer<std::int32_t>& whole, T& here) const {
-    if (shapes_only::active()) return;
+  buffer<std::int32_t> pick(const buffer<std::int32_t>& whole, T& here) const {
+    buffer<std::int32_t> picked(here.elements(), place::host);
+    if (shapes_only::active()) return picked;
     const position_runs runs = model_.order().runs_of(model_.tokens_here());
     const std::int64_t rows = here.template extent<sequence>();
     for (std::int64_t i = 0; i < here.elements(); ++i) {
-      here.data()[i] = whole[i / rows * model_.shape().sequence + runs.at(i % rows)];
+      picked[i] = whole[i / rows * model_.shape().sequence + runs.at(i % rows)];
     }
+    copy_in(here.values(), std::span<const std::int32_t>(picked.span()));
+    return picked;
   }
   std::shared_ptr<const packed_documents> documents_of(const buffer<std::int32_t>& whole) const {
     if (settings_.document_separator < 0) return nullptr;

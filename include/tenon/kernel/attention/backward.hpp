@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/kernel/attention/on_device.hpp"
 #include "tenon/kernel/attention/shape.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -137,10 +138,14 @@ void attention_backward_of_block(matrix_view<Out> dq, matrix_view<Out> dk, matri
   detail::require_heads("dv", dv, k_rows, shape.kv_heads * width);
   detail::require_heads("k", k, k_rows, shape.kv_heads * width);
   detail::require_heads("v", v, k_rows, shape.kv_heads * width);
-  if (!shapes_only::active()) {
+  if (detail::host_may_count(shape)) {
     detail::keep_blas_on_one_thread();
     detail::attention_pairs_of_this_rank() += detail::pairs_seen(shape);
     detail::note_backward_products(shape, kind_of<T>);
+  }
+  if (device::of_this_rank() != nullptr) {
+    return detail::attention_backward_on_device<T>(dq, dk, dv, o_gradient, q, k, v, o, log_sum_exp,
+                                                   shape, q_how);
   }
   const detail::row_tiles tiles = detail::query_tiles(shape);
   const launch how{.scratch_bytes = detail::backward_tiles<T, Out>::bytes(shape),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/kernel/attention/on_device.hpp"
 #include "tenon/kernel/attention/shape.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -132,7 +133,7 @@ void attention_to_block(matrix_view<Out> o, std::span<wide<T>> log_sum_exp, inpu
               shapes_only::active(),
           "attention: log_sum_exp has ", static_cast<std::int64_t>(log_sum_exp.size()),
           " entries; give batch * heads * q_length, ", heads * shape.q_length);
-  if (!shapes_only::active()) {
+  if (detail::host_may_count(shape)) {
     detail::keep_blas_on_one_thread();
     detail::attention_pairs_of_this_rank() += detail::pairs_seen(shape);
     detail::for_each_tile_of_all(
@@ -142,6 +143,9 @@ void attention_to_block(matrix_view<Out> o, std::span<wide<T>> log_sum_exp, inpu
           detail::note_product({rows.size, shape.width, keys, orientation::as_stored,
                                 orientation::as_stored, output::overwrite, kind_of<T>, times});
         });
+  }
+  if (device::of_this_rank() != nullptr) {
+    return detail::attention_on_device<T>(o, log_sum_exp, q, k, v, shape, how);
   }
   const detail::row_tiles tiles = detail::query_tiles(shape);
   const std::int64_t q_tiles = tiles.count();

@@ -30,7 +30,8 @@ struct attention_dropout {
   std::int64_t k_length_global = 1;  ///< key positions of a whole sequence
 
   /// The global number of (sequence b, head h, query position i, key position 0).
-  constexpr std::int64_t row_start(std::int64_t b, std::int64_t h, std::int64_t i) const noexcept {
+  TENON_BOTH constexpr std::int64_t row_start(std::int64_t b, std::int64_t h,
+                                              std::int64_t i) const noexcept {
     return (((batch_begin + b) * heads_global + head_begin + h) * q_length_global + i) *
            k_length_global;
   }
@@ -141,19 +142,19 @@ void multiply_tiles(orientation a_form, orientation b_form, std::int64_t m, std:
 /// The tiles of the rows of a sequence: each lies in one run of positions.
 class row_tiles {
  public:
-  row_tiles(const position_runs& runs, std::int64_t length, std::int64_t rows) noexcept
+  constexpr row_tiles(const position_runs& runs, std::int64_t length, std::int64_t rows) noexcept
       : first_(runs.in_first(length)), length_(length), rows_(rows) {}
-  std::int64_t count() const noexcept {
+  constexpr std::int64_t count() const noexcept {
     return in_first() + (length_ - first_ + rows_ - 1) / rows_;
   }
-  region of(std::int64_t tile) const noexcept {
+  constexpr region of(std::int64_t tile) const noexcept {
     const bool second = tile >= in_first();
     const std::int64_t begin = second ? first_ + (tile - in_first()) * rows_ : tile * rows_;
     return {begin, std::min(rows_, (second ? length_ : first_) - begin)};
   }
 
  private:
-  std::int64_t in_first() const noexcept { return (first_ + rows_ - 1) / rows_; }
+  constexpr std::int64_t in_first() const noexcept { return (first_ + rows_ - 1) / rows_; }
   std::int64_t first_;
   std::int64_t length_;
   std::int64_t rows_;
@@ -163,6 +164,17 @@ inline row_tiles query_tiles(const attention_shape& shape) noexcept {
   return {shape.q_positions, shape.q_length, attention_tuning::q_rows};
 }
 
+/// How many of a tile of keys, from its first on, the rows `q` of sequence b may see; 0 when none.
+constexpr std::int64_t keys_seen(const attention_shape& shape, std::int64_t b, region q,
+                                 region keys) noexcept {
+  // The last row sees the most of the end, the first row the most of the beginning.
+  const std::int64_t end = shape.seen(b, q.end() - 1, keys.begin, keys.size).end();
+  if (end == 0 || shape.document_begins.empty()) return end;
+  const std::int64_t begin = shape.document_begins[static_cast<std::size_t>(
+      b * shape.positions + shape.q_positions.at(q.begin))];
+  return begin >= shape.k_positions.at(keys.begin) + end ? 0 : end;
+}
+
 /// Calls f(k_begin, k_count) for the tiles of keys in which a row of the tile `q` of sequence b
 /// sees one, in the order in which they are worked on.
 template <class F>
@@ -170,16 +182,15 @@ void for_each_key_tile(const attention_shape& shape, std::int64_t b, region q, F
   const row_tiles tiles(shape.k_positions, shape.k_length, attention_tuning::k_rows);
   for (std::int64_t t = 0; t < tiles.count(); ++t) {
     const region keys = tiles.of(t);
-    // The last row sees the most of the end, the first row the most of the beginning.
-    const std::int64_t end = shape.seen(b, q.end() - 1, keys.begin, keys.size).end();
-    if (end == 0) continue;
-    if (!shape.document_begins.empty()) {
-      const std::int64_t begin = shape.document_begins[static_cast<std::size_t>(
-          b * shape.positions + shape.q_positions.at(q.begin))];
-      if (begin >= shape.k_positions.at(keys.begin) + end) continue;
-    }
-    f(keys.begin, end);
+    if (const std::int64_t count = keys_seen(shape, b, q, keys); count > 0) f(keys.begin, count);
   }
+}
+
+/// Whether the products of attention are noted: not in a dry run, and not where the documents lie on
+/// a device.
+inline bool host_may_count(const attention_shape& shape) noexcept {
+  return !shapes_only::active() &&
+         (device::of_this_rank() == nullptr || shape.document_begins.empty());
 }
 
 /// The pairs of a query and a key that it sees, over all sequences and heads.

@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <span>
+#include <string_view>
 
 #include "tenon/kernel/rows/row_blocks.hpp"
 
@@ -20,41 +22,175 @@ W share_of_columns(std::int64_t all_columns) noexcept {
 }
 // Of a row; what is left empty is 0.
 template <class W>
-W at_row_or_zero(std::span<const W> values, std::int64_t row) noexcept {
-  return values.empty() ? W{0} : values[static_cast<std::size_t>(row)];
+TENON_BOTH inline W at_row_or_zero(const W* values, std::int64_t row) noexcept {
+  return values == nullptr ? W{0} : values[row];
 }
 
 }  // namespace detail
 
+namespace programs {
+
+/// One row of `row_sums`, or of `row_square_sums`.
+template <element T>
+struct row_sums {
+  using W = wide<T>;
+  static constexpr std::string_view name = "row_sums";
+  W* sums;
+  matrix_view<const T> x;
+  const W* mean;
+  bool squared;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const T* from = x.row(row);
+    W sum;
+    if (squared) {
+      const W middle = detail::at_row_or_zero(mean, row);
+      sum = team.template sum_of<W>(
+          x.columns,
+          [=](W value) {
+            const W distance = value - middle;
+            return distance * distance;
+          },
+          from);
+    } else {
+      sum = team.template sum_of<W>(
+          x.columns, [](W value) { return value; }, from);
+    }
+    team.once([&] { sums[row] = sum; });
+  }
+};
+
+/// Values of `divide_by_columns`.
+template <class W>
+struct multiplied {
+  static constexpr std::string_view name = "multiplied";
+  W* values;
+  W factor;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t begin, std::int64_t end) const {
+    const W by = factor;
+    team.apply(
+        end - begin, [=](W& value) { value *= by; }, values + begin);
+  }
+};
+
+/// One row of `cut_norm`.
+template <element T>
+struct cut_norm {
+  using W = wide<T>;
+  static constexpr std::string_view name = "cut_norm";
+  matrix_view<T> y;
+  W* squares;
+  matrix_view<const T> x;
+  const W* mean;
+  const T* gain;
+  const T* bias;
+  W share;
+  W epsilon;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const W middle = detail::at_row_or_zero(mean, row);
+    const W inverse = W{1} / std::sqrt(squares[row] * share + epsilon);
+    team.barrier();
+    if (bias == nullptr) {
+      team.apply(
+          x.columns, [=](W& to, W value, W g) { to = (value - middle) * inverse * g; },
+          only_written{y.row(row)}, x.row(row), gain);
+    } else {
+      team.apply(
+          x.columns, [=](W& to, W value, W g, W b) { to = (value - middle) * inverse * g + b; },
+          only_written{y.row(row)}, x.row(row), gain, bias);
+    }
+    team.once([&] { squares[row] = inverse; });
+  }
+};
+
+/// One row of `cut_norm_slopes`.
+template <element T>
+struct cut_norm_slopes {
+  using W = wide<T>;
+  static constexpr std::string_view name = "cut_norm_slopes";
+  W* along_x;
+  W* along_one;
+  matrix_view<const T> dy;
+  matrix_view<const T> x;
+  const T* gain;
+  const W* mean;
+  const W* inverse;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const T* gradient = dy.row(row);
+    const W middle = detail::at_row_or_zero(mean, row);
+    const W scale = inverse[row];
+    const W by_x = team.template sum_of<W>(
+        x.columns, [=](W slope, W g, W value) { return slope * g * ((value - middle) * scale); },
+        gradient, gain, x.row(row));
+    team.once([&] { along_x[row] = by_x; });
+    if (along_one == nullptr) return;
+    const W by_one = team.template sum_of<W>(
+        x.columns, [](W slope, W g) { return slope * g; }, gradient, gain);
+    team.once([&] { along_one[row] = by_one; });
+  }
+};
+
+/// One row of `cut_norm_backward`.
+template <element T>
+struct cut_norm_backward {
+  using W = wide<T>;
+  static constexpr std::string_view name = "cut_norm_backward";
+  matrix_view<T> dx;
+  matrix_view<const T> dy;
+  matrix_view<const T> x;
+  const T* gain;
+  const W* mean;
+  const W* inverse;
+  const W* along_x;
+  const W* along_one;
+  W share;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row, W* gain_sums, W* bias_sums) const {
+    const W middle = detail::at_row_or_zero(mean, row);
+    const W scale = inverse[row];
+    const W one = detail::at_row_or_zero(along_one, row) * share;
+    const W by_x = along_x[row] * share;
+    team.apply(
+        x.columns,
+        [=](W& gain_sum, W& bias_sum, W& to, W slope, W value, W g) {
+          const W normal = (value - middle) * scale;
+          gain_sum += slope * normal;
+          bias_sum += slope;
+          to = scale * (slope * g - one - normal * by_x);
+        },
+        gain_sums, bias_sums, only_written{dx.row(row)}, dy.row(row), x.row(row), gain);
+  }
+};
+
+}  // namespace programs
+
 /// sums[row] = the sum of x(row, j). `x` [rows, columns here], `sums` [rows].
 template <element T>
 void row_sums(std::span<wide<T>> sums, input<T> x) {
-  for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    const T* from = x.row(row);
-    sums[static_cast<std::size_t>(row)] =
-        team.sum<wide<T>>(x.columns, [=](std::int64_t j) { return widen(from[j]); });
-  });
+  for_each_team(x.rows, {.elements_each = x.columns},
+                programs::row_sums<T>{sums.data(), x, nullptr, false});
 }
 
 /// sums[row] = the sum of (x(row, j) - mean[row])^2.
 template <element T>
 void row_square_sums(std::span<wide<T>> sums, input<T> x, input_span<wide<T>> mean) {
-  using W = wide<T>;
-  for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    const T* from = x.row(row);
-    const W middle = detail::at_row_or_zero<W>(mean, row);
-    sums[static_cast<std::size_t>(row)] = team.sum<W>(x.columns, [=](std::int64_t j) {
-      const W distance = widen(from[j]) - middle;
-      return distance * distance;
-    });
-  });
+  for_each_team(x.rows, {.elements_each = x.columns},
+                programs::row_sums<T>{sums.data(), x, mean.data(), true});
 }
 
 /// values[row] /= all_columns: sums become means.
 template <class W>
 void divide_by_columns(std::span<W> values, std::int64_t all_columns) {
-  const W share = detail::share_of_columns<W>(all_columns);
-  for (W& value : values) value *= share;
+  for_each_range(std::ssize(values), 4096, {.elements_each = 4096},
+                 programs::multiplied<W>{values.data(), detail::share_of_columns<W>(all_columns)});
 }
 
 /// y = (x - mean) * inverse * gain + bias, where squares[row] is the sum over all columns of
@@ -67,25 +203,9 @@ void cut_norm(matrix_view<T> y, std::span<wide<T>> squares, input<T> x, input_sp
   using W = wide<T>;
   detail::require_rows("cut_norm", y, x);
   const W share = detail::share_of_columns<W>(all_columns);
-  for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    const T* from = x.row(row);
-    T* to = y.row(row);
-    const T* g = gain.data();
-    const T* b = bias.data();
-    const W middle = detail::at_row_or_zero<W>(mean, row);
-    W& square = squares[static_cast<std::size_t>(row)];
-    const W inverse = W{1} / std::sqrt(square * share + static_cast<W>(epsilon));
-    if (b == nullptr) {
-      team.for_each(x.columns, [=](std::int64_t j) {
-        to[j] = T((widen(from[j]) - middle) * inverse * widen(g[j]));
-      });
-    } else {
-      team.for_each(x.columns, [=](std::int64_t j) {
-        to[j] = T((widen(from[j]) - middle) * inverse * widen(g[j]) + widen(b[j]));
-      });
-    }
-    square = inverse;
-  });
+  for_each_team(x.rows, {.elements_each = x.columns},
+                programs::cut_norm<T>{y, squares.data(), x, mean.data(), gain.data(), bias.data(),
+                                      share, static_cast<W>(epsilon)});
 }
 
 /// What the backward sums over columns: along_x[row] of dy * gain * (x - mean) * inverse, and,
@@ -94,22 +214,10 @@ template <element T>
 void cut_norm_slopes(std::span<wide<T>> along_x, std::span<wide<T>> along_one, input<T> dy,
                      input<T> x, input_span<T> gain, input_span<wide<T>> mean,
                      input_span<wide<T>> inverse) {
-  using W = wide<T>;
   detail::require_rows("cut_norm_slopes", dy, x);
-  for_each_team(x.rows, {.elements_each = x.columns}, [&](host_team& team, std::int64_t row) {
-    const T* gradient = dy.row(row);
-    const T* from = x.row(row);
-    const T* g = gain.data();
-    const auto at = static_cast<std::size_t>(row);
-    const W middle = detail::at_row_or_zero<W>(mean, row);
-    const W scale = inverse[at];
-    along_x[at] = team.sum<W>(x.columns, [=](std::int64_t j) {
-      return widen(gradient[j]) * widen(g[j]) * ((widen(from[j]) - middle) * scale);
-    });
-    if (along_one.empty()) return;
-    along_one[at] =
-        team.sum<W>(x.columns, [=](std::int64_t j) { return widen(gradient[j]) * widen(g[j]); });
-  });
+  for_each_team(x.rows, {.elements_each = x.columns},
+                programs::cut_norm_slopes<T>{along_x.data(), along_one.data(), dy, x, gain.data(),
+                                             mean.data(), inverse.data()});
 }
 
 /// The backward of `cut_norm` from those sums over all columns: dx, which may be dy, and the
@@ -126,23 +234,8 @@ void cut_norm_backward(matrix_view<T> dx, std::span<wide<T>> gain_gradient,
   detail::require_rows("cut_norm_backward", dx, dy);
   const W share = detail::share_of_columns<W>(all_columns);
   detail::row_blocks<W> blocks(x.rows, x.columns, 2);
-  blocks.run([&](host_team& team, std::int64_t row, W* gain_sums, W* bias_sums) {
-    const T* gradient = dy.row(row);
-    const T* from = x.row(row);
-    const T* g = gain.data();
-    T* to = dx.row(row);
-    const W middle = detail::at_row_or_zero<W>(mean, row);
-    const W scale = inverse[static_cast<std::size_t>(row)];
-    const W one = detail::at_row_or_zero<W>(along_one, row) * share;
-    const W by_x = along_x[static_cast<std::size_t>(row)] * share;
-    team.for_each(x.columns, [=](std::int64_t j) {
-      const W normal = (widen(from[j]) - middle) * scale;
-      const W upstream = widen(gradient[j]);
-      gain_sums[j] += upstream * normal;
-      bias_sums[j] += upstream;
-      to[j] = T(scale * (upstream * widen(g[j]) - one - normal * by_x));
-    });
-  });
+  blocks.run(programs::cut_norm_backward<T>{dx, dy, x, gain.data(), mean.data(), inverse.data(),
+                                            along_x.data(), along_one.data(), share});
   blocks.add_to(0, gain_gradient);
   if (!bias_gradient.empty()) blocks.add_to(1, bias_gradient);
 }

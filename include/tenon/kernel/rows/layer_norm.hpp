@@ -4,11 +4,127 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "tenon/kernel/rows/row_blocks.hpp"
 
 namespace tenon::inline v0::kernel {
+
+namespace programs {
+
+/// One row of `layer_norm`. A team of many lanes reads it once, into scratch, where `keeps`.
+template <element T>
+struct layer_norm {
+  using W = wide<T>;
+  static constexpr std::string_view name = "layer_norm";
+  matrix_view<T> y;
+  W* mean;
+  W* inverse_deviation;
+  matrix_view<const T> x;
+  const T* gain;
+  const T* bias;
+  W share;
+  W epsilon;
+  bool keeps;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const T* from = x.row(row);
+    if constexpr (Team::size() > 1) {
+      if (keeps) {
+        W* kept = team.template scratch<W>(x.columns);
+        team.apply(
+            x.columns, [](W& to, W value) { to = value; }, only_written{kept}, from);
+        team.barrier();
+        return normalise(team, row, static_cast<const W*>(kept));
+      }
+    }
+    normalise(team, row, from);
+  }
+
+ private:
+  template <class Team, class From>
+  TENON_BOTH void normalise(Team& team, std::int64_t row, const From* from) const {
+    const std::int64_t columns = x.columns;
+    const W middle = team.template sum_of<W>(
+                         columns, [](W value) { return value; }, from) *
+                     share;
+    const W variance = team.template sum_of<W>(
+                           columns,
+                           [=](W value) {
+                             const W distance = value - middle;
+                             return distance * distance;
+                           },
+                           from) *
+                       share;
+    const W inverse = W{1} / std::sqrt(variance + epsilon);
+    team.apply(
+        columns, [=](W& to, W value, W g, W b) { to = (value - middle) * inverse * g + b; },
+        only_written{y.row(row)}, from, gain, bias);
+    team.once([&] {
+      mean[row] = middle;
+      inverse_deviation[row] = inverse;
+    });
+  }
+};
+
+/// One row of `layer_norm_backward`.
+template <element T>
+struct layer_norm_backward {
+  using W = wide<T>;
+  static constexpr std::string_view name = "layer_norm_backward";
+  matrix_view<T> dx;
+  matrix_view<const T> dy;
+  matrix_view<const T> x;
+  const T* gain;
+  const W* mean;
+  const W* inverse_deviation;
+  W share;
+  output how;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row, W* gain_sums, W* bias_sums) const {
+    const std::int64_t columns = x.columns;
+    const T* gradient = dy.row(row);
+    const T* from = x.row(row);
+    const W middle = mean[row];
+    const W inverse = inverse_deviation[row];
+    const W along_one = team.template sum_of<W>(
+                            columns, [](W slope, W g) { return slope * g; }, gradient, gain) *
+                        share;
+    const W along_x =
+        team.template sum_of<W>(
+            columns,
+            [=](W slope, W g, W value) { return slope * g * ((value - middle) * inverse); },
+            gradient, gain, from) *
+        share;
+    const auto slope_of = [=](W& gain_sum, W& bias_sum, W slope, W value, W g) {
+      const W normal = (value - middle) * inverse;
+      gain_sum += slope * normal;
+      bias_sum += slope;
+      return inverse * (slope * g - along_one - normal * along_x);
+    };
+    T* to = dx.row(row);
+    if (how == output::accumulate) {
+      team.apply(
+          columns,
+          [=](W& sum, W& bias_sum, W& out, W slope, W value, W g) {
+            out += slope_of(sum, bias_sum, slope, value, g);
+          },
+          gain_sums, bias_sums, to, gradient, from, gain);
+    } else {
+      team.apply(
+          columns,
+          [=](W& sum, W& bias_sum, W& out, W slope, W value, W g) {
+            out = slope_of(sum, bias_sum, slope, value, g);
+          },
+          gain_sums, bias_sums, only_written{to}, gradient, from, gain);
+    }
+  }
+};
+
+}  // namespace programs
 
 /// Layer normalisation of the rows of x [rows, columns]: y = (x - mean) / sqrt(variance + epsilon)
 /// * gain + bias, with gain and bias [columns]. Keeps mean and 1/sqrt(variance + epsilon) [rows]
@@ -21,24 +137,11 @@ void layer_norm(matrix_view<T> y, std::span<wide<T>> mean, std::span<wide<T>> in
   detail::require_rows("layer_norm", y, x);
   const std::int64_t columns = x.columns;
   const sum_type share = columns == 0 ? sum_type{0} : sum_type{1} / static_cast<sum_type>(columns);
-  for_each_team(x.rows, {.elements_each = columns}, [&](host_team& team, std::int64_t row) {
-    const T* from = x.row(row);
-    T* to = y.row(row);
-    const T* g = gain.data();
-    const T* b = bias.data();
-    const sum_type middle =
-        team.sum<sum_type>(columns, [=](std::int64_t j) { return widen(from[j]); }) * share;
-    const sum_type variance = team.sum<sum_type>(columns, [=](std::int64_t j) {
-      const sum_type distance = widen(from[j]) - middle;
-      return distance * distance;
-    }) * share;
-    const sum_type inverse = sum_type{1} / std::sqrt(variance + static_cast<sum_type>(epsilon));
-    team.for_each(columns, [=](std::int64_t j) {
-      to[j] = T((widen(from[j]) - middle) * inverse * widen(g[j]) + widen(b[j]));
-    });
-    mean[static_cast<std::size_t>(row)] = middle;
-    inverse_deviation[static_cast<std::size_t>(row)] = inverse;
-  });
+  const std::int64_t scratch = detail::kept_row_bytes<sum_type>(columns);
+  for_each_team(
+      x.rows, {.scratch_bytes = scratch, .elements_each = columns},
+      programs::layer_norm<T>{y, mean.data(), inverse_deviation.data(), x, gain.data(), bias.data(),
+                              share, static_cast<sum_type>(epsilon), scratch > 0});
 }
 
 /// The backward of `layer_norm`: dx from dy, x and the kept statistics, replacing dx or added to it
@@ -55,29 +158,8 @@ void layer_norm_backward(matrix_view<T> dx, std::span<wide<T>> gain_gradient,
   const std::int64_t columns = x.columns;
   const sum_type share = columns == 0 ? sum_type{0} : sum_type{1} / static_cast<sum_type>(columns);
   detail::row_blocks<sum_type> blocks(x.rows, columns, 2);
-  blocks.run([&](host_team& team, std::int64_t row, sum_type* gain_sums, sum_type* bias_sums) {
-    const T* gradient = dy.row(row);
-    const T* from = x.row(row);
-    const T* g = gain.data();
-    T* to = dx.row(row);
-    const sum_type middle = mean[static_cast<std::size_t>(row)];
-    const sum_type inverse = inverse_deviation[static_cast<std::size_t>(row)];
-    const sum_type along_one = team.sum<sum_type>(columns, [=](std::int64_t j) {
-      return widen(gradient[j]) * widen(g[j]);
-    }) * share;
-    const sum_type along_x = team.sum<sum_type>(columns, [=](std::int64_t j) {
-      return widen(gradient[j]) * widen(g[j]) * ((widen(from[j]) - middle) * inverse);
-    }) * share;
-    const bool add = how == output::accumulate;
-    team.for_each(columns, [=](std::int64_t j) {
-      const sum_type normal = (widen(from[j]) - middle) * inverse;
-      const sum_type upstream = widen(gradient[j]);
-      gain_sums[j] += upstream * normal;
-      bias_sums[j] += upstream;
-      const sum_type value = inverse * (upstream * widen(g[j]) - along_one - normal * along_x);
-      to[j] = T(value + (add ? widen(to[j]) : sum_type{0}));
-    });
-  });
+  blocks.run(programs::layer_norm_backward<T>{dx, dy, x, gain.data(), mean.data(),
+                                              inverse_deviation.data(), share, how});
   blocks.add_to(0, gain_gradient);
   blocks.add_to(1, bias_gradient);
 }

@@ -4,11 +4,102 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "tenon/kernel/rows/row_blocks.hpp"
 
 namespace tenon::inline v0::kernel {
+
+namespace programs {
+
+/// One row of `rms_norm`. A team of many lanes reads it once, into scratch, where `keeps`.
+template <element T>
+struct rms_norm {
+  using W = wide<T>;
+  static constexpr std::string_view name = "rms_norm";
+  matrix_view<T> y;
+  W* inverse_root;
+  matrix_view<const T> x;
+  const T* gain;
+  W share;
+  W epsilon;
+  bool keeps;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row) const {
+    const T* from = x.row(row);
+    if constexpr (Team::size() > 1) {
+      if (keeps) {
+        W* kept = team.template scratch<W>(x.columns);
+        team.apply(
+            x.columns, [](W& to, W value) { to = value; }, only_written{kept}, from);
+        team.barrier();
+        return normalise(team, row, static_cast<const W*>(kept));
+      }
+    }
+    normalise(team, row, from);
+  }
+
+ private:
+  template <class Team, class From>
+  TENON_BOTH void normalise(Team& team, std::int64_t row, const From* from) const {
+    const W square = team.template sum_of<W>(
+                         x.columns, [](W value) { return value * value; }, from) *
+                     share;
+    const W inverse = W{1} / std::sqrt(square + epsilon);
+    team.apply(
+        x.columns, [=](W& to, W value, W g) { to = value * inverse * g; }, only_written{y.row(row)},
+        from, gain);
+    team.once([&] { inverse_root[row] = inverse; });
+  }
+};
+
+/// One row of `rms_norm_backward`.
+template <element T>
+struct rms_norm_backward {
+  using W = wide<T>;
+  static constexpr std::string_view name = "rms_norm_backward";
+  matrix_view<T> dx;
+  matrix_view<const T> dy;
+  matrix_view<const T> x;
+  const T* gain;
+  const W* inverse_root;
+  W share;
+  output how;
+
+  template <class Team>
+  TENON_BOTH void operator()(Team& team, std::int64_t row, W* gain_sums, W*) const {
+    const std::int64_t columns = x.columns;
+    const T* gradient = dy.row(row);
+    const T* from = x.row(row);
+    const W inverse = inverse_root[row];
+    const W along_x =
+        team.template sum_of<W>(
+            columns, [=](W slope, W g, W value) { return slope * g * (value * inverse); }, gradient,
+            gain, from) *
+        share;
+    const auto slope_of = [=](W& gain_sum, W slope, W value, W g) {
+      const W normal = value * inverse;
+      gain_sum += slope * normal;
+      return inverse * (slope * g - normal * along_x);
+    };
+    T* to = dx.row(row);
+    if (how == output::accumulate) {
+      team.apply(
+          columns,
+          [=](W& sum, W& out, W slope, W value, W g) { out += slope_of(sum, slope, value, g); },
+          gain_sums, to, gradient, from, gain);
+    } else {
+      team.apply(
+          columns,
+          [=](W& sum, W& out, W slope, W value, W g) { out = slope_of(sum, slope, value, g); },
+          gain_sums, only_written{to}, gradient, from, gain);
+    }
+  }
+};
+
+}  // namespace programs
 
 /// Root-mean-square normalisation of the rows of x [rows, columns]: y = x / sqrt(mean(x^2) +
 /// epsilon) * gain, with gain [columns]. Keeps 1/sqrt(...) [rows] for the backward, in the wide
@@ -21,18 +112,10 @@ void rms_norm(matrix_view<T> y, std::span<wide<T>> inverse_root, input<T> x, inp
   detail::require_rows("rms_norm", y, x);
   const std::int64_t columns = x.columns;
   const sum_type share = columns == 0 ? sum_type{0} : sum_type{1} / static_cast<sum_type>(columns);
-  for_each_team(x.rows, {.elements_each = columns}, [&](host_team& team, std::int64_t row) {
-    const T* from = x.row(row);
-    T* to = y.row(row);
-    const T* g = gain.data();
-    const sum_type square = team.sum<sum_type>(columns, [=](std::int64_t j) {
-      return widen(from[j]) * widen(from[j]);
-    }) * share;
-    const sum_type inverse = sum_type{1} / std::sqrt(square + static_cast<sum_type>(epsilon));
-    team.for_each(columns,
-                  [=](std::int64_t j) { to[j] = T(widen(from[j]) * inverse * widen(g[j])); });
-    inverse_root[static_cast<std::size_t>(row)] = inverse;
-  });
+  const std::int64_t scratch = detail::kept_row_bytes<sum_type>(columns);
+  for_each_team(x.rows, {.scratch_bytes = scratch, .elements_each = columns},
+                programs::rms_norm<T>{y, inverse_root.data(), x, gain.data(), share,
+                                      static_cast<sum_type>(epsilon), scratch > 0});
 }
 
 /// The backward of `rms_norm`: dx from dy, x and the kept roots, replacing dx or added to it
@@ -48,24 +131,8 @@ void rms_norm_backward(matrix_view<T> dx, std::span<wide<T>> gain_gradient, inpu
   const std::int64_t columns = x.columns;
   const sum_type share = columns == 0 ? sum_type{0} : sum_type{1} / static_cast<sum_type>(columns);
   detail::row_blocks<sum_type> blocks(x.rows, columns, 1);
-  blocks.run([&](host_team& team, std::int64_t row, sum_type* gain_sums) {
-    const T* gradient = dy.row(row);
-    const T* from = x.row(row);
-    const T* g = gain.data();
-    T* to = dx.row(row);
-    const sum_type inverse = inverse_root[static_cast<std::size_t>(row)];
-    const sum_type along_x = team.sum<sum_type>(columns, [=](std::int64_t j) {
-      return widen(gradient[j]) * widen(g[j]) * (widen(from[j]) * inverse);
-    }) * share;
-    const bool add = how == output::accumulate;
-    team.for_each(columns, [=](std::int64_t j) {
-      const sum_type normal = widen(from[j]) * inverse;
-      const sum_type upstream = widen(gradient[j]);
-      gain_sums[j] += upstream * normal;
-      const sum_type value = inverse * (upstream * widen(g[j]) - normal * along_x);
-      to[j] = T(value + (add ? widen(to[j]) : sum_type{0}));
-    });
-  });
+  blocks.run(
+      programs::rms_norm_backward<T>{dx, dy, x, gain.data(), inverse_root.data(), share, how});
   blocks.add_to(0, gain_gradient);
 }
 

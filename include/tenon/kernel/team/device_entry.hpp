@@ -8,6 +8,7 @@
 
 #include "tenon/base/check.hpp"
 #include "tenon/memory/device.hpp"
+#include "tenon/memory/meter.hpp"
 
 namespace tenon::inline v0::kernel {
 
@@ -33,6 +34,14 @@ concept device_program = std::is_trivially_copyable_v<Program> && requires {
   { Program::name } -> std::convertible_to<std::string_view>;
 };
 
+/// The lanes of a device's team for a program: what it says, or 128. A program that gives its lanes
+/// places by this number says `static constexpr bool lanes_have_places = true` too.
+template <class Program>
+inline constexpr int threads_of = 128;
+template <class Program>
+requires requires { Program::threads; }
+inline constexpr int threads_of<Program> = Program::threads;
+
 /// Where the launch of a program on a kind of device is entered, by the unit that compiled it for
 /// that kind. The same program is called by units that only the host's compiler has seen.
 template <device_program Program>
@@ -51,5 +60,13 @@ struct device_entry {
     entered(target, count, how, program);
   }
 };
+
+/// Runs program(team, i) for i = 0 .. count-1 on the rank's device, which there must be: for
+/// programs that only teams of many lanes can run. In a dry run for shapes nothing runs.
+template <device_program Program>
+void for_each_device_team(std::int64_t count, const launch& how, const Program& program) {
+  if (count <= 0 || shapes_only::active()) return;
+  device_entry<Program>::run(*device::of_this_rank(), count, how, program);
+}
 
 }  // namespace tenon::inline v0::kernel

@@ -78,11 +78,9 @@ void run_on_threads(std::int64_t count, const launch& how, std::byte* memory,
 template <class Program>
 void for_each_team(std::int64_t count, const launch& how, Program&& program) {
   if (count <= 0) return;
-  if (device* const target = device::of_this_rank(); target != nullptr) {
-    using type = std::remove_cvref_t<Program>;
-    if (shapes_only::active()) return;
-    if constexpr (device_program<type>) {
-      return device_entry<type>::run(*target, count, how, program);
+  if (device::of_this_rank() != nullptr) {
+    if constexpr (device_program<std::remove_cvref_t<Program>>) {
+      return for_each_device_team(count, how, program);
     } else {
       throw error(error_kind::failed,
                   "kernel: a program without a name was launched on a device; it runs on the host "
@@ -127,6 +125,7 @@ struct in_ranges {
 template <device_program Program>
 struct in_ranges<Program> {
   static constexpr std::string_view name = Program::name;
+  static constexpr int threads = threads_of<Program>;
   Program program;
   std::int64_t count;
   std::int64_t piece;

@@ -11,6 +11,7 @@
 #include "tenon/communicate/communicator.hpp"
 #include "tenon/kernel/routing.hpp"
 #include "tenon/memory/buffer.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 #include "tenon/placement/partition.hpp"
 
 namespace tenon::inline v0 {
@@ -40,7 +41,8 @@ inline dispatch_bytes bytes_of_dispatch(std::span<const std::int64_t> counts,
 }
 
 /// The way of slots to the ranks of their experts and back, made from what one forward chose.
-/// Nothing is dropped: an expert takes as many rows as chose it.
+/// Nothing is dropped: an expert takes as many rows as chose it. The host makes it, and on a device
+/// waits for the choices.
 ///
 ///   sent      on the tokens' rank     | expert 0 | expert 1 | ...      in an expert by token
 ///   received  on the experts' rank    | from rank 0: its experts | from rank 1 | ...
@@ -57,15 +59,14 @@ class expert_dispatch {
   expert_dispatch(communicator& line, const partition& experts_of_ranks,
                   const buffer<std::int32_t>& chosen, std::span<const std::int64_t> slots_of_ranks,
                   std::string_view name)
-      : line_(&line),
-        row_of_slot_(chosen.size()),
-        slot_of_row_(chosen.size()),
-        counts_(line.size() * experts_of_ranks.extent()) {
+      : line_(&line), counts_(line.size() * experts_of_ranks.extent(), place::host) {
     const std::int64_t all = experts_of_ranks.extent();
     const int ranks = line.size();
     const region mine = experts_of_ranks.of(line.rank());
     const bool dry = shapes_only::active();
     table_.resize(static_cast<std::size_t>(ranks * all));
+    buffer<std::int64_t> row_of_slot(chosen.size(), place::host);
+    buffer<std::int64_t> slot_of_row(chosen.size(), place::host);
     if (dry) {
       for (int r = 0; r < ranks; ++r) {
         const auto alike =
@@ -74,10 +75,13 @@ class expert_dispatch {
       }
     } else {
       const auto own = counts_.span().subspan(at(line.rank(), 0), static_cast<std::size_t>(all));
-      kernel::sort_slots(row_of_slot_.span(), slot_of_row_.span(), own, chosen.span());
+      const seen_by_host<std::int32_t> choices(chosen.span());
+      kernel::sort_slots(row_of_slot.span(), slot_of_row.span(), own, choices.values());
       communicate::all_gather<std::int64_t>(line, own, counts_.span(), {.tensor = name});
       table_.assign(counts_.span().begin(), counts_.span().end());
     }
+    row_of_slot_ = moved_in(std::move(row_of_slot));
+    slot_of_row_ = moved_in(std::move(slot_of_row));
     for (int r = 0; r < ranks; ++r) {
       const region its = experts_of_ranks.of(r);
       std::int64_t to = 0;
@@ -127,22 +131,23 @@ class expert_dispatch {
   // Pairs the places of a row in `received` and in `grouped`.
   void order_received(region mine, bool dry) {
     const std::int64_t rows = sum_of(received_);
-    received_of_grouped_ = buffer<std::int64_t>(rows);
-    grouped_of_received_ = buffer<std::int64_t>(rows);
-    if (dry) return;
+    buffer<std::int64_t> received_of_grouped(rows, place::host);
+    buffer<std::int64_t> grouped_of_received(rows, place::host);
     std::int64_t received = 0;
-    for (int r = 0; r < line_->size(); ++r) {
+    for (int r = 0; r < line_->size() && !dry; ++r) {
       std::int64_t group = 0;  // where the rows of an expert begin
       for (std::int64_t e = mine.begin; e < mine.end(); ++e) {
         std::int64_t grouped = group;
         for (int before = 0; before < r; ++before) grouped += table_[at(before, e)];
         for (std::int64_t i = 0; i < table_[at(r, e)]; ++i, ++received, ++grouped) {
-          received_of_grouped_[grouped] = received;
-          grouped_of_received_[received] = grouped;
+          received_of_grouped[grouped] = received;
+          grouped_of_received[received] = grouped;
         }
         group += rows_of_experts_[static_cast<std::size_t>(e - mine.begin)];
       }
     }
+    received_of_grouped_ = moved_in(std::move(received_of_grouped));
+    grouped_of_received_ = moved_in(std::move(grouped_of_received));
   }
 
   template <element E>

@@ -15,6 +15,7 @@
 #include "tenon/layer/assignment.hpp"
 #include "tenon/layer/loss.hpp"
 #include "tenon/layer/parameter.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 
 namespace tenon::inline v0 {
 
@@ -179,13 +180,14 @@ class expert_router {
     if (shapes_only::active()) return;
     const auto sums = view_of(whole.data(), 2 * half, experts_);
     const auto fractions = sums.rows_from(0, half);
-    const auto means = sums.rows_from(half, half);
     const auto& grid = x.group().grid();
     // Counted once for each sequence, on the first of the ranks that share it.
     if (detail::is_first_where<detail::cuts_sequence, P>(grid)) {
+      const seen_by_host<double> seen(whole.values());
+      const auto on_host = view_of(seen.values().data(), 2 * half, experts_);
       for (std::int64_t s = 0; s < half; ++s) {
         for (std::int64_t e = 0; e < experts_; ++e) {
-          state_->balance_sum += fractions(s, e) * means(s, e);
+          state_->balance_sum += on_host(s, e) * on_host(half + s, e);
         }
       }
     }
