@@ -29,7 +29,6 @@
 #include "tenon/kernel/fused.hpp"
 #include "tenon/kernel/grouped_product.hpp"
 #include "tenon/kernel/math.hpp"
-#include "tenon/kernel/on_device.hpp"
 #include "tenon/kernel/optimizer.hpp"
 #include "tenon/kernel/overlap/exchange.hpp"
 #include "tenon/kernel/overlap/row_pieces.hpp"

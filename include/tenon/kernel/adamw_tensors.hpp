@@ -146,7 +146,7 @@ class adamw_tensors {
   /// *sum, in the rank's memory, becomes the sum of the squares of the gradients that count.
   void sum_of_squares(double* sum) {
     for_each_team(count_, shape, programs::gradient_squares<S, Copy>{all(), sums_.data()});
-    for_each_team(1, {}, programs::add_up{sums_.data(), count_, sum});
+    sum_into(sum, std::span<const double>(sums_.span()));
   }
   /// *factor = largest / norm where the norm, the root of *squares, is larger than that; else 1.
   /// Both numbers lie in the rank's memory.

@@ -8,8 +8,8 @@
 
 #include "tenon/base/check.hpp"
 #include "tenon/base/element.hpp"
-#include "tenon/kernel/on_device.hpp"
 #include "tenon/kernel/team/arrays.hpp"
+#include "tenon/kernel/team/launch.hpp"
 #include "tenon/memory/boxes.hpp"
 
 // The programs that move boxes of tensors on a device, see `memory/boxes.hpp`.
@@ -168,48 +168,48 @@ inline std::int64_t unit_bytes(const box_pair& box, std::int64_t width) {
 }
 
 template <int Bytes>
-void copy_units_on(device& target, const box_pair& box, std::int64_t width) {
+void copy_units_on(const box_pair& box, std::int64_t width) {
   const box_units units(box, Bytes / width, width);
-  for_each_team_on(target, units.teams(),
-                   programs::copy_box<Bytes>{units, static_cast<std::byte*>(box.to),
-                                             static_cast<const std::byte*>(box.from)});
+  for_each_device_team(units.teams(), {},
+                       programs::copy_box<Bytes>{units, static_cast<std::byte*>(box.to),
+                                                 static_cast<const std::byte*>(box.from)});
 }
-inline void copy_box_on(device& target, const box_pair& box) {
+inline void copy_box_on(const box_pair& box) {
   const std::int64_t width = bytes_of(box.kind);
   switch (unit_bytes(box, width)) {
     case 16:
-      return copy_units_on<16>(target, box, width);
+      return copy_units_on<16>(box, width);
     case 8:
-      return copy_units_on<8>(target, box, width);
+      return copy_units_on<8>(box, width);
     case 4:
-      return copy_units_on<4>(target, box, width);
+      return copy_units_on<4>(box, width);
     case 2:
-      return copy_units_on<2>(target, box, width);
+      return copy_units_on<2>(box, width);
     default:
-      return copy_units_on<1>(target, box, width);
+      return copy_units_on<1>(box, width);
   }
 }
 
 template <class T>
-void add_values_on(device& target, const box_pair& box) {
+void add_values_on(const box_pair& box) {
   T* const to = static_cast<T*>(box.to);
   const T* const from = static_cast<const T*>(box.from);
   if (unit_bytes(box, sizeof(T)) == 16) {
     const box_units units(box, pack_size<T>, 1);
-    for_each_team_on(target, units.teams(), programs::add_box<T, pack_size<T>>{units, to, from});
+    for_each_device_team(units.teams(), {}, programs::add_box<T, pack_size<T>>{units, to, from});
   } else {
     const box_units units(box, 1, 1);
-    for_each_team_on(target, units.teams(), programs::add_box<T, 1>{units, to, from});
+    for_each_device_team(units.teams(), {}, programs::add_box<T, 1>{units, to, from});
   }
 }
-inline void add_box_on(device& target, const box_pair& box) {
+inline void add_box_on(const box_pair& box) {
   switch (box.kind) {
     case element_kind::bf16:
-      return add_values_on<bf16>(target, box);
+      return add_values_on<bf16>(box);
     case element_kind::fp32:
-      return add_values_on<fp32>(target, box);
+      return add_values_on<fp32>(box);
     case element_kind::fp64:
-      return add_values_on<fp64>(target, box);
+      return add_values_on<fp64>(box);
     default:
       throw error(error_kind::bad_request, joined("box: values of ", name_of(box.kind),
                                                   " were to be added on a device; give "

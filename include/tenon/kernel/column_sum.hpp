@@ -9,7 +9,6 @@
 
 #include "tenon/base/element.hpp"
 #include "tenon/kernel/blas.hpp"
-#include "tenon/kernel/on_device.hpp"
 #include "tenon/kernel/team/launch.hpp"
 #include "tenon/memory/buffer.hpp"
 #include "tenon/tensor/view.hpp"
@@ -116,15 +115,15 @@ namespace detail {
 
 /// The same sums, to the last bit, on a device: each team has some columns of a block of rows.
 template <element X>
-void column_sum_on(device& target, std::span<wide<X>> sums, matrix_view<const X> x, output how) {
+void column_sum_on_device(std::span<wide<X>> sums, matrix_view<const X> x, output how) {
   using rows = programs::sum_of_rows<X>;
   using blocks = programs::sum_of_blocks<wide<X>>;
   const std::int64_t count = (x.rows + column_sum_rows - 1) / column_sum_rows;
   const std::int64_t parts = (x.columns + rows::columns_each - 1) / rows::columns_each;
   buffer<wide<X>> of_blocks(count * x.columns);
-  for_each_team_on(target, count * parts, rows{x, of_blocks.data()});
-  for_each_team_on(target, (x.columns + blocks::threads - 1) / blocks::threads,
-                   blocks{of_blocks.data(), count, x.columns, sums.data(), how});
+  for_each_device_team(count * parts, {}, rows{x, of_blocks.data()});
+  for_each_device_team((x.columns + blocks::threads - 1) / blocks::threads, {},
+                       blocks{of_blocks.data(), count, x.columns, sums.data(), how});
 }
 
 }  // namespace detail
@@ -141,9 +140,9 @@ void column_sum(std::span<wide<std::remove_const_t<X>>> sums, matrix_view<X> x,
   require(static_cast<std::int64_t>(sums.size()) == x.columns || shapes_only::active(),
           "column_sum: ", static_cast<std::int64_t>(sums.size()), " sums were given for ",
           x.columns, " columns; give as many");
-  if (device* target = device::of_this_rank()) {
-    return detail::column_sum_on<std::remove_const_t<X>>(
-        *target, sums, {x.data, x.rows, x.columns, x.stride}, how);
+  if (device::of_this_rank() != nullptr) {
+    return detail::column_sum_on_device<std::remove_const_t<X>>(
+        sums, {x.data, x.rows, x.columns, x.stride}, how);
   }
   const launch shape{.scratch_bytes = 2 * host_team::scratch_bytes<sum_type>(piece),
                      .elements_each = x.rows * piece};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "tenon/base/check.hpp"
 #include "tenon/base/element.hpp"
@@ -30,6 +31,9 @@ struct product_call {
 /// that links with it.
 struct device_services {
   void (*product)(device&, const product_call&) = nullptr;
+  /// See `sort_pairs`.
+  void (*sort)(device&, std::span<std::int32_t> keys, std::span<std::int32_t> values,
+               std::int32_t largest) = nullptr;
 
   static device_services& of(device_kind kind) noexcept {
     static device_services all[device_kinds];
@@ -47,6 +51,17 @@ inline void product_on_device(device& target, const product_call& call) {
                        "; call enter_cuda_services() or enter_emulated_services() at the start"));
   }
   enter(target, call);
+}
+
+inline void sort_on_device(device& target, std::span<std::int32_t> keys,
+                           std::span<std::int32_t> values, std::int32_t largest) {
+  const auto enter = device_services::of(target.kind()).sort;
+  if (enter == nullptr) {
+    throw error(error_kind::failed,
+                joined("sort_pairs: no sort was entered for ", target.name(),
+                       "; call enter_cuda_sort() or enter_emulated_services() at the start"));
+  }
+  enter(target, keys, values, largest);
 }
 
 }  // namespace detail

@@ -8,15 +8,17 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <span>
 
-#include "tenon/kernel/sorted_rows.hpp"
+#include "tenon/kernel/device_services.hpp"
+#include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
 #include "tenon/memory/cuda_device.hpp"
 
 namespace tenon::inline v0::kernel {
 
 namespace detail {
 
-inline void sort_pairs_on_gpu(device& target, std::span<std::int32_t> keys,
-                              std::span<std::int32_t> values, std::int32_t largest) {
+inline void cuda_sort(device& target, std::span<std::int32_t> keys, std::span<std::int32_t> values,
+                      std::int32_t largest) {
   const auto count = static_cast<std::int64_t>(keys.size());
   buffer<std::int32_t> other_keys(count);
   buffer<std::int32_t> other_values(count);
@@ -39,10 +41,8 @@ inline void sort_pairs_on_gpu(device& target, std::span<std::int32_t> keys,
 
 }  // namespace detail
 
-/// Compiles `sort_pairs` for GPUs, with CUB's radix sort.
-inline void enter_cuda_sort() {
-  pair_sort::entries[static_cast<int>(device_kind::cuda)] = &detail::sort_pairs_on_gpu;
-}
+/// Sorts on GPUs are CUB's radix sort.
+inline void enter_cuda_sort() { device_services::of(device_kind::cuda).sort = &detail::cuda_sort; }
 
 }  // namespace tenon::inline v0::kernel
 #endif

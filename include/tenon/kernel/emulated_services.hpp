@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "tenon/kernel/device_services.hpp"
 #include "tenon/kernel/product.hpp"
+#include "tenon/kernel/sorted_rows.hpp"
 #include "tenon/memory/emulated_device.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -32,11 +35,20 @@ inline void emulated_product(device& target, const product_call& call) {
   emulated_product_of<bf16, bf16>(call);
 }
 
+inline void emulated_sort(device& target, std::span<std::int32_t> keys,
+                          std::span<std::int32_t> values, std::int32_t largest) {
+  const emulated_device::opened now(static_cast<emulated_device&>(target));
+  const computes_on host(nullptr);
+  sort_pairs(keys, values, largest);
+}
+
 }  // namespace detail
 
-/// Products on emulated devices are those of the host's BLAS.
+/// Products on emulated devices are those of the host's BLAS, sorts those of its library.
 inline void enter_emulated_services() {
-  device_services::of(device_kind::emulated).product = &detail::emulated_product;
+  auto& services = device_services::of(device_kind::emulated);
+  services.product = &detail::emulated_product;
+  services.sort = &detail::emulated_sort;
 }
 
 }  // namespace tenon::inline v0::kernel

@@ -8,9 +8,10 @@
 #include <type_traits>
 
 #include "tenon/base/element.hpp"
+#include "tenon/kernel/sum.hpp"
 #include "tenon/kernel/team/launch.hpp"
 #include "tenon/memory/buffer.hpp"
-#include "tenon/memory/copy.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 
 // Kernels over flat arrays, whatever they are the values of.
 namespace tenon::inline v0::kernel {
@@ -118,21 +119,6 @@ struct not_finite {
   }
 };
 
-/// The sum of a few numbers by one team.
-struct add_up {
-  static constexpr std::string_view name = "add_up";
-  static constexpr int threads = 512;
-  const double* terms;
-  std::int64_t count;
-  double* sum;
-  template <class Team>
-  TENON_BOTH void operator()(Team& team, std::int64_t) const {
-    const double all = team.template sum_of<double>(
-        count, [](double term) { return term; }, terms);
-    team.once([&] { *sum = all; });
-  }
-};
-
 }  // namespace programs
 
 namespace detail {
@@ -143,15 +129,10 @@ double sum_of_blocks(std::span<const T> values) {
   const std::int64_t blocks = flat_blocks(static_cast<std::int64_t>(values.size()));
   buffer<double> parts(blocks);
   for_each_block(values.size(), Program<T>{values.data(), parts.data()});
-  double total = 0;
-  if (device::of_this_rank() == nullptr) {
-    for (const double part : parts.span()) total += part;
-  } else if (blocks > 0) {
-    buffer<double> sum(1);
-    for_each_team(1, {}, programs::add_up{parts.data(), blocks, sum.data()});
-    copy_out(std::span(&total, sum.span().size()), sum.span());
-  }
-  return total;
+  buffer<double> total(1);
+  sum_into(total.data(), std::span<const double>(parts.span()));
+  const seen_by_host<double> sum(total.span());
+  return sum.values().empty() ? 0 : sum.values()[0];
 }
 
 }  // namespace detail

@@ -12,6 +12,7 @@
 #include "tenon/kernel/optimizer.hpp"
 #include "tenon/kernel/rotary.hpp"
 #include "tenon/kernel/sorted_rows.hpp"
+#include "tenon/kernel/sum.hpp"
 
 // The programs that the library itself runs, for the units that compile them for a device. A user's
 // pipeline is compiled by entering its own `programs::fused<Source, Stages...>`.
@@ -68,7 +69,7 @@ using element_programs = concatenated_t<fused_programs<E>, flat_programs<E>, opt
 
 /// Those that no element has a part in.
 using plain_programs =
-    type_list<programs::add_up, programs::clip, programs::row_pairs<token_rows>,
+    type_list<programs::sum_of_values<double>, programs::clip, programs::row_pairs<token_rows>,
               programs::row_pairs<row_places>, programs::copy_box<1>, programs::copy_box<2>,
               programs::copy_box<4>, programs::copy_box<8>, programs::copy_box<16>>;
 

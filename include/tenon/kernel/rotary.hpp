@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "tenon/base/element.hpp"
 #include "tenon/kernel/row_places.hpp"
 #include "tenon/kernel/team/launch.hpp"
 #include "tenon/memory/buffer.hpp"
-#include "tenon/memory/copy.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 #include "tenon/tensor/view.hpp"
 
 namespace tenon::inline v0::kernel {
@@ -38,13 +39,9 @@ rotary_angles<S> make_angles(PositionOf&& position_of, std::int64_t count, std::
   require(head_width >= 0 && head_width % 2 == 0, "make_angles: heads of width ", head_width,
           " were asked for; rotary positions turn pairs, give an even width");
   const std::int64_t half = head_width / 2;
-  rotary_angles<S> angles{count, head_width, buffer<S>(count * half), buffer<S>(count * half)};
   // On the host, by its C library's functions: then all ranks have the same bits.
-  const bool elsewhere = device::of_this_rank() != nullptr;
-  buffer<S> host_cosine(elsewhere ? count * half : 0, place::host);
-  buffer<S> host_sine(elsewhere ? count * half : 0, place::host);
-  S* const cosine = elsewhere ? host_cosine.data() : angles.cosine.data();
-  S* const sine = elsewhere ? host_sine.data() : angles.sine.data();
+  buffer<S> cosine(count * half, place::host);
+  buffer<S> sine(count * half, place::host);
   {
     const computes_on host(nullptr);
     for_each_team(count, {.elements_each = 32 * half}, [&](host_team&, std::int64_t s) {
@@ -57,11 +54,7 @@ rotary_angles<S> make_angles(PositionOf&& position_of, std::int64_t count, std::
       }
     });
   }
-  if (elsewhere) {
-    copy_in(angles.cosine.span(), host_cosine.span());
-    copy_in(angles.sine.span(), host_sine.span());
-  }
-  return angles;
+  return {count, head_width, moved_in(std::move(cosine)), moved_in(std::move(sine))};
 }
 
 /// Angles of the positions begin .. begin+count-1.

@@ -3,16 +3,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tenon/kernel/column_sum.hpp"
+#include "tenon/kernel/device_services.hpp"
 #include "tenon/kernel/team/launch.hpp"
 #include "tenon/memory/buffer.hpp"
-#include "tenon/memory/copy.hpp"
 
 // Rows added to the rows of a table that keys name, in the order of the rows:
 //
@@ -20,55 +21,24 @@
 //                                                     3 1 4 0 2     one team for each run of a key
 namespace tenon::inline v0::kernel {
 
-/// Where the sort of a kind of device is entered, by the unit that was compiled for it: pairs of
-/// keys 0 .. largest and values, by key, equal keys in the order they have.
-struct pair_sort {
-  using function = void (*)(device&, std::span<std::int32_t> keys, std::span<std::int32_t> values,
-                            std::int32_t largest);
-  inline static function entries[device_kinds] = {};
-};
-
-namespace detail {
-
-inline void sort_pairs_on_host(std::span<std::int32_t> keys, std::span<std::int32_t> values) {
-  std::vector<std::size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
-  const std::vector<std::int32_t> old_keys(keys.begin(), keys.end());
-  const std::vector<std::int32_t> old_values(values.begin(), values.end());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    keys[i] = old_keys[order[i]];
-    values[i] = old_values[order[i]];
-  }
-}
-
-}  // namespace detail
-
 /// Sorts pairs in the rank's memory by their keys, which are 0 .. largest; equal keys stay in the
 /// order they have.
-/// Errors: failed on a GPU for which the sort was not compiled.
+/// Errors: failed on a device for which no sort was entered.
 inline void sort_pairs(std::span<std::int32_t> keys, std::span<std::int32_t> values,
                        std::int32_t largest) {
   require(keys.size() == values.size(), "sort_pairs: ", static_cast<std::int64_t>(keys.size()),
           " keys and ", static_cast<std::int64_t>(values.size()),
           " values were given; give as many");
   if (keys.size() < 2 || shapes_only::active()) return;
-  device* const target = device::of_this_rank();
-  if (target == nullptr) return detail::sort_pairs_on_host(keys, values);
-  if (const auto entered = pair_sort::entries[static_cast<int>(target->kind())]) {
-    return entered(*target, keys, values, largest);
+  if (device* const target = device::of_this_rank()) {
+    return detail::sort_on_device(*target, keys, values, largest);
   }
-  if (target->kind() != device_kind::emulated) {
-    throw error(error_kind::failed, joined("sort_pairs: it was not compiled for ", target->name(),
-                                           "; enter it in a unit that is: enter_cuda_sort()"));
-  }
-  std::vector<std::int32_t> host_keys(keys.size()), host_values(values.size());
-  copy_out(std::span(host_keys), keys);
-  copy_out(std::span(host_values), values);
-  detail::sort_pairs_on_host(host_keys, host_values);
-  copy_in(keys, host_keys);
-  copy_in(values, host_values);
+  std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
+  pairs.reserve(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) pairs.emplace_back(keys[i], values[i]);
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < keys.size(); ++i) std::tie(keys[i], values[i]) = pairs[i];
 }
 
 /// The rows of a table that tokens name, where rows row_begin .. row_begin + rows - 1 are here.
@@ -178,8 +148,7 @@ struct add_sorted_rows {
 namespace detail {
 
 template <element G, class KeyOf>
-void add_rows_by_key_on(device& target, matrix_view<wide<G>> to, matrix_view<const G> from,
-                        const KeyOf& key_of) {
+void add_rows_on_device(matrix_view<wide<G>> to, matrix_view<const G> from, const KeyOf& key_of) {
   if (from.rows == 0 || from.columns == 0 || to.rows == 0) return;
   require(std::max(from.rows, to.rows) < std::int64_t{1} << 31, "rows: ", from.rows,
           " rows were given for a table of ", to.rows, "; give fewer than 2^31");
@@ -187,12 +156,12 @@ void add_rows_by_key_on(device& target, matrix_view<wide<G>> to, matrix_view<con
   buffer<std::int32_t> rows(from.rows);
   const auto end = static_cast<std::int32_t>(to.rows);
   using pairs = programs::row_pairs<KeyOf>;
-  for_each_team_on(target, (from.rows + pairs::rows_each - 1) / pairs::rows_each,
-                   pairs{key_of, from.rows, end, keys.data(), rows.data()});
+  for_each_device_team((from.rows + pairs::rows_each - 1) / pairs::rows_each, {},
+                       pairs{key_of, from.rows, end, keys.data(), rows.data()});
   sort_pairs(keys.span(), rows.span(), end);
   using sums = programs::add_sorted_rows<G>;
   const std::int64_t parts = (from.columns + sums::columns_each - 1) / sums::columns_each;
-  for_each_team_on(target, from.rows * parts, sums{to, from, keys.data(), rows.data()});
+  for_each_device_team(from.rows * parts, {}, sums{to, from, keys.data(), rows.data()});
 }
 
 /// to[key_of(row)] += from[row] in the order of the rows; keys beyond the table are passed over.
@@ -200,9 +169,9 @@ void add_rows_by_key_on(device& target, matrix_view<wide<G>> to, matrix_view<con
 template <class G, class KeyOf>
 void add_rows_by_key(matrix_view<wide<std::remove_const_t<G>>> to, matrix_view<G> from,
                      const KeyOf& key_of) {
-  if (device* target = device::of_this_rank()) {
-    return add_rows_by_key_on<std::remove_const_t<G>>(
-        *target, to, {from.data, from.rows, from.columns, from.stride}, key_of);
+  if (device::of_this_rank() != nullptr) {
+    return add_rows_on_device<std::remove_const_t<G>>(
+        to, {from.data, from.rows, from.columns, from.stride}, key_of);
   }
   const std::int64_t piece = columns_each(from.columns);
   for_each_range(from.columns, piece, {.elements_each = from.rows * piece},

@@ -18,7 +18,7 @@
 #include "tenon/kernel/row_places.hpp"
 #include "tenon/layer/sizes.hpp"
 #include "tenon/memory/buffer.hpp"
-#include "tenon/memory/copy.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 #include "tenon/placement/token_order.hpp"
 
 namespace tenon::inline v0 {
@@ -57,10 +57,7 @@ class packed_documents {
                   : tokens[i - 1] == separator ? static_cast<std::int32_t>(at)
                                                : begins[i - 1];
     }
-    if (device::of_this_rank() == nullptr) return {length, std::move(begins)};
-    buffer<std::int32_t> here(begins.size());
-    copy_in(here.span(), begins.span());
-    return {length, std::move(here)};
+    return {length, moved_in(std::move(begins))};
   }
 
   std::int64_t length() const noexcept { return length_; }

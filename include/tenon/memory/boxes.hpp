@@ -7,7 +7,6 @@
 
 #include "tenon/base/check.hpp"
 #include "tenon/base/element.hpp"
-#include "tenon/memory/device.hpp"
 
 namespace tenon::inline v0 {
 
@@ -47,7 +46,7 @@ struct box_pair {
 /// What moves boxes on a device. Tensors are below the kernels and know these alone;
 /// `kernel/boxes.hpp` enters them.
 struct box_entry {
-  using function = void (*)(device&, const box_pair&);
+  using function = void (*)(const box_pair&);
   inline static function copy = nullptr;  ///< to = from
   inline static function add = nullptr;   ///< to += from, in the element's own arithmetic
 

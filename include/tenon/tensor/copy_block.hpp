@@ -108,9 +108,9 @@ box_pair pair_of_boxes(T* to, const block_in<N>& to_block, const T* from,
 template <class T, std::size_t N>
 void copy_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
                 const std::array<std::int64_t, N>& size) {
-  if (device* target = device::of_this_rank()) {
-    return box_entry::entered(box_entry::copy)(*target,
-                                               pair_of_boxes(to, to_block, from, from_block, size));
+  if (device::of_this_rank() != nullptr) {
+    const auto program = box_entry::entered(box_entry::copy);
+    return program(pair_of_boxes(to, to_block, from, from_block, size));
   }
   for_each_run(to_block, from_block, size,
                [=](std::int64_t t, std::int64_t f, std::int64_t length) {
@@ -122,9 +122,9 @@ void copy_block(T* to, const block_in<N>& to_block, const T* from, const block_i
 template <class T, std::size_t N>
 void add_block(T* to, const block_in<N>& to_block, const T* from, const block_in<N>& from_block,
                const std::array<std::int64_t, N>& size) {
-  if (device* target = device::of_this_rank()) {
-    return box_entry::entered(box_entry::add)(*target,
-                                              pair_of_boxes(to, to_block, from, from_block, size));
+  if (device::of_this_rank() != nullptr) {
+    const auto program = box_entry::entered(box_entry::add);
+    return program(pair_of_boxes(to, to_block, from, from_block, size));
   }
   for_each_run(to_block, from_block, size,
                [=](std::int64_t t, std::int64_t f, std::int64_t length) {

@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "tenon/base/element.hpp"
-#include "tenon/memory/buffer.hpp"
-#include "tenon/memory/copy.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 #include "tenon/tensor/tensor.hpp"
 
 namespace tenon::inline v0 {
@@ -59,11 +58,8 @@ template <class E, class D, class P>
 std::string values_text(const tensor<E, D, P>& x, std::int64_t most_lines = 16) {
   if (x.data() == nullptr || x.empty()) return "";
   auto m = x.template matrix < D::size == 0 ? 0 : 1 > ();
-  buffer<E> here(device::of_this_rank() == nullptr ? 0 : x.elements(), place::host);
-  if (here.size() > 0) {
-    copy_out(here.span(), x.values());
-    m.data = here.data();
-  }
+  const seen_by_host<E> here(x.values());
+  m.data = here.values().data();
   std::string text;
   for (std::int64_t i = 0; i < std::min(m.rows, most_lines); ++i) {
     for (std::int64_t j = 0; j < m.columns; ++j) {
