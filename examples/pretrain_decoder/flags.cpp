@@ -297,7 +297,7 @@ void read_data_extent(const typed_values& typed, tenon::run_strategy& strategy) 
     strategy.data = typed.whole("--data", 0, 1, most);
     return;
   }
-  const std::string both = typed.text("--data");
+  const std::string& both = typed.text("--data");
   int extents[2] = {0, 0};
   const char* at = both.data();
   const char* const ends[2] = {both.data() + comma, both.data() + both.size()};

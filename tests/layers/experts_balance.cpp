@@ -96,8 +96,9 @@ double balance_by_loops(const std::vector<double>& weight) {
       for (std::size_t e = 0; e < p.size(); ++e) p[e] += std::exp(logits[e]) / sum / length;
       std::vector<std::size_t> order(number);
       std::iota(order.begin(), order.end(), std::size_t{0});
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+      });
       for (std::int64_t i = 0; i < chosen; ++i) {
         f[order[static_cast<std::size_t>(i)]] += double{number} / (double{chosen} * length);
       }

@@ -150,7 +150,8 @@ class gathered_products {
   }
 
   gradient_of_value<In> backward(gradient_of_value<output_type> gradient, saved_type saved) {
-    auto& [cut, x] = saved;
+    auto& cut = saved.first;
+    auto& x = saved.second;
     auto& line = x.group().template on<axis>();
     if (!sizes_->overlap_products || line.size() == 1) {
       return move_.backward(products_.backward(std::move(gradient), std::move(x)), std::move(cut));

@@ -136,7 +136,7 @@ class link_times {
       entry = std::make_shared<passage>();
       entry->missing = ranks;
     }
-    const std::shared_ptr<passage> here = entry;
+    std::shared_ptr<passage> here = entry;
     here->begin = std::max(here->begin, clock::now());
     here->seconds = std::max(here->seconds, seconds);
     here->links.insert(here->links.end(), links.begin(), links.end());

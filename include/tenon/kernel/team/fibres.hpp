@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if !defined(__x86_64__)
 #include <ucontext.h>
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +23,54 @@ __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake, const voi
 }
 
 namespace tenon::inline v0::kernel {
+
+namespace detail {
+
+/// A place where a thread of control waits, and the change from one to another.
+#if defined(__x86_64__)
+// As swapcontext does it, without asking the system for the signal mask each time.
+struct waiting_place {
+  void* stack = nullptr;
+
+  /// On a stack of its own, `entry` begins when it is first changed to.
+  void begin_at(void (*entry)(), std::byte* bottom, std::size_t bytes) {
+    auto top = (reinterpret_cast<std::uintptr_t>(bottom) + bytes) / 16 * 16;
+    auto* words = reinterpret_cast<void**>(top);
+    *--words = nullptr;  // where entry would return to
+    *--words = reinterpret_cast<void*>(entry);
+    for (int saved = 0; saved < 6; ++saved) *--words = nullptr;
+    stack = words;
+  }
+  static void change(waiting_place& from, waiting_place& to) {
+    change_stack(&from.stack, to.stack);
+  }
+
+ private:
+  [[gnu::naked, gnu::noinline]] static void change_stack(void** /*from: rdi*/, void* /*to: rsi*/) {
+    asm volatile(
+        "push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+        "mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
+        "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret");
+  }
+};
+#else
+struct waiting_place {
+  ucontext_t context{};
+
+  void begin_at(void (*entry)(), std::byte* bottom, std::size_t bytes) {
+    getcontext(&context);
+    context.uc_stack.ss_sp = bottom;
+    context.uc_stack.ss_size = bytes;
+    context.uc_link = nullptr;
+    makecontext(&context, entry, 0);
+  }
+  static void change(waiting_place& from, waiting_place& to) {
+    swapcontext(&from.context, &to.context);
+  }
+};
+#endif
+
+}  // namespace detail
 
 /// In which order the lanes between two barriers run. A program that lacks no barrier gives the
 /// same result in all of them.
@@ -78,7 +128,7 @@ class fibres {
   enum class waits_for : std::uint8_t { start, warp_lanes, team, nothing };
   struct lane {
     std::unique_ptr<std::byte[]> stack;
-    ucontext_t context{};
+    detail::waiting_place where;
     waits_for waits = waits_for::start;
     bool begun = false;
     void* fake_stack = nullptr;
@@ -122,28 +172,25 @@ class fibres {
     lane& one = lanes_[static_cast<std::size_t>(number)];
     running_ = number;
     if (!one.begun) {
-      getcontext(&one.context);
-      one.context.uc_stack.ss_sp = one.stack.get();
-      one.context.uc_stack.ss_size = stack_bytes_;
-      one.context.uc_link = nullptr;
-      const auto self = reinterpret_cast<std::uintptr_t>(this);
-      makecontext(&one.context, reinterpret_cast<void (*)()>(&fibres::enter), 2,
-                  static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
+      one.where.begin_at(&fibres::enter, one.stack.get(), stack_bytes_);
       one.begun = true;
     }
+    of_this_thread() = this;
     start_switch(&own_fake_stack_, one.stack.get(), stack_bytes_);
-    swapcontext(&own_, &one.context);
+    detail::waiting_place::change(own_, one.where);
     finish_switch(own_fake_stack_, nullptr, nullptr);
   }
   void wait(waits_for what) {
     lane& one = lanes_[static_cast<std::size_t>(running_)];
     one.waits = what;
     start_switch(&one.fake_stack, own_stack_, own_stack_bytes_);
-    swapcontext(&one.context, &own_);
+    detail::waiting_place::change(one.where, own_);
     finish_switch(one.fake_stack, &own_stack_, &own_stack_bytes_);
   }
-  static void enter(unsigned high, unsigned low) {
-    reinterpret_cast<fibres*>((std::uintptr_t{high} << 32) | low)->run_lane();
+  static void enter() { of_this_thread()->run_lane(); }
+  static fibres*& of_this_thread() noexcept {
+    thread_local fibres* running = nullptr;
+    return running;
   }
   void run_lane() {
     finish_switch(nullptr, &own_stack_, &own_stack_bytes_);
@@ -157,7 +204,7 @@ class fibres {
     one.waits = waits_for::nothing;
     one.begun = false;
     start_switch(nullptr, own_stack_, own_stack_bytes_);
-    setcontext(&own_);
+    detail::waiting_place::change(one.where, own_);
   }
 
   static void start_switch(void** fake, const void* bottom, std::size_t size) {
@@ -175,7 +222,7 @@ class fibres {
   std::vector<lane> lanes_;
   const std::function<void(int)>* program_ = nullptr;
   std::exception_ptr failure_;
-  ucontext_t own_{};
+  detail::waiting_place own_;
   void* own_fake_stack_ = nullptr;
   const void* own_stack_ = nullptr;
   std::size_t own_stack_bytes_ = 0;
