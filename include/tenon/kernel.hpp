@@ -16,6 +16,7 @@
 #include "tenon/kernel/chain.hpp"
 #include "tenon/kernel/column_sum.hpp"
 #include "tenon/kernel/copies.hpp"
+#include "tenon/kernel/device_kernels.hpp"
 #include "tenon/kernel/device_products.hpp"
 #include "tenon/kernel/device_services.hpp"
 #include "tenon/kernel/device_sort.hpp"

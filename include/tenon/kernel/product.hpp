@@ -168,9 +168,21 @@ void product(matrix_view<C> c, matrix_view<A> a, orientation a_form, matrix_view
   }
   if (device* const target = device::of_this_rank(); target != nullptr) {
     if (shapes_only::active()) return;
-    return detail::product_on_device(
-        *target, {m, n, k, a.data, a.stride, a_form, b.data, b.stride, b_form, c.data, c.stride,
-                  how, kind_of<operand>, kind_of<C>});
+    const product_call call{.m = m,
+                            .n = n,
+                            .k = k,
+                            .a = a.data,
+                            .a_stride = a.stride,
+                            .a_form = a_form,
+                            .b = b.data,
+                            .b_stride = b.stride,
+                            .b_form = b_form,
+                            .c = c.data,
+                            .c_stride = c.stride,
+                            .how = how,
+                            .operands = kind_of<operand>,
+                            .result = kind_of<C>};
+    return detail::product_on_device(*target, call);
   }
   const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const std::int64_t parts = size < product_tuning::fewest_for_threads ? 1 : threads();

@@ -33,6 +33,8 @@ template <element T>
 struct softmax {
   using W = wide<T>;
   static constexpr std::string_view name = "softmax";
+  static constexpr int threads = 256;
+  static constexpr int teams_at_once = 4;
   matrix_view<T> y;
   matrix_view<const T> x;
 

@@ -42,6 +42,14 @@ template <class Program>
 requires requires { Program::threads; }
 inline constexpr int threads_of<Program> = Program::threads;
 
+/// Teams that should fit on a multiprocessor at once: what the program says, or 0, which leaves the
+/// number of registers to the compiler.
+template <class Program>
+inline constexpr int teams_at_once_of = 0;
+template <class Program>
+requires requires { Program::teams_at_once; }
+inline constexpr int teams_at_once_of<Program> = Program::teams_at_once;
+
 /// Where the launch of a program on a kind of device is entered, by the unit that compiled it for
 /// that kind. The same program is called by units that only the host's compiler has seen.
 template <device_program Program>

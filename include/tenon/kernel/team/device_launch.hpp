@@ -20,7 +20,7 @@ namespace detail {
 /// Blocks take programs i, i + blocks, ...: a grid has fewer blocks than 2^31, and where scratch
 /// lies beyond shared memory, as many as there is scratch for.
 template <class Program, int Threads>
-__global__ void __launch_bounds__(Threads)
+__global__ void __launch_bounds__(Threads, teams_at_once_of<Program>)
     run_teams(const __grid_constant__ Program program, std::int64_t count, std::int64_t beyond_each,
               std::byte* beyond) {
   extern __shared__ __align__(64) std::byte shared[];
