@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # TENON_CUDA: what was asked, what was found, and never one for the other in silence. Sets
-# TENON_HAS_CUDA and TENON_NVCC. So far nvcc serves the check that every header compiles as CUDA.
+# TENON_HAS_CUDA and TENON_NVCC, and, where CUDA was found,
+#
+#   tenon_cuda_sources(target FILE.cu...)
+#     Compiles each file with nvcc for TENON_CUDA_ARCHITECTURES and adds it to the target.
+#   tenon_cuda   an INTERFACE target: the toolkit's headers, its runtime, cuBLASLt, NCCL
+set(TENON_CUDA_ARCHITECTURES 80 CACHE STRING
+    "Compute capabilities, as in 80;90a: code for each, and for later ones from the first")
 set(TENON_HAS_CUDA OFF)
 string(TOUPPER "${TENON_CUDA}" tenon_cuda_asked)
 if(NOT tenon_cuda_asked MATCHES "^(AUTO|ON|OFF)$")
@@ -25,7 +31,7 @@ endif()
 if(tenon_nvcc_release VERSION_GREATER_EQUAL 12)
   set(TENON_HAS_CUDA ON)
   message(STATUS "tenon: CUDA ${tenon_nvcc_release} found (${TENON_NVCC}); "
-                 "it checks the headers, the programs run on the host")
+                 "programs for the host and for GPUs are built, for sm_${TENON_CUDA_ARCHITECTURES}")
 else()
   if(tenon_nvcc_release)
     set(tenon_cuda_reason "${TENON_NVCC} is CUDA ${tenon_nvcc_release}, and 12 or newer is needed")
@@ -40,3 +46,46 @@ else()
   endif()
   message(STATUS "tenon: building without CUDA (TENON_CUDA=AUTO): ${tenon_cuda_reason}")
 endif()
+
+if(NOT TENON_HAS_CUDA)
+  return()
+endif()
+cmake_path(GET TENON_NVCC PARENT_PATH tenon_cuda_root)
+cmake_path(GET tenon_cuda_root PARENT_PATH tenon_cuda_root)
+add_library(tenon_cuda INTERFACE)
+target_include_directories(tenon_cuda SYSTEM INTERFACE "${tenon_cuda_root}/include")
+foreach(library cudart cublasLt nccl)
+  find_library(TENON_CUDA_${library} ${library} HINTS "${tenon_cuda_root}"
+               PATH_SUFFIXES lib64 lib lib64/stubs)
+  if(TENON_CUDA_${library})
+    target_link_libraries(tenon_cuda INTERFACE "${TENON_CUDA_${library}}")
+  else()
+    message(STATUS "tenon: lib${library} was not found beside nvcc")
+  endif()
+endforeach()
+
+list(GET TENON_CUDA_ARCHITECTURES 0 tenon_cuda_first)
+set(tenon_cuda_flags -gencode "arch=compute_${tenon_cuda_first},code=compute_${tenon_cuda_first}")
+foreach(architecture IN LISTS TENON_CUDA_ARCHITECTURES)
+  list(APPEND tenon_cuda_flags -gencode "arch=compute_${architecture},code=sm_${architecture}")
+endforeach()
+function(tenon_cuda_sources target)
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE file)
+    cmake_path(GET source FILENAME name)
+    set(object "${CMAKE_CURRENT_BINARY_DIR}/${target}_cuda/${name}.o")
+    add_custom_command(
+      OUTPUT "${object}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/${target}_cuda"
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${TENON_NVCC}" -std=c++20 -O3 ${tenon_cuda_flags}
+              --expt-relaxed-constexpr -Werror all-warnings "-I${PROJECT_SOURCE_DIR}/include"
+              -ccbin "${TENON_CUDA_HOST_COMPILER}" -MD -MF "${object}.d" -c -o "${object}" "${file}"
+      DEPENDS "${file}"
+      DEPFILE "${object}.d"
+      COMMENT "Building CUDA object ${name}.o"
+      VERBATIM)
+    target_sources(${target} PRIVATE "${object}")
+    set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  endforeach()
+endfunction()
+find_program(TENON_CUDA_HOST_COMPILER NAMES g++ DOC "the C++ compiler that nvcc works with")

@@ -14,3 +14,20 @@ target_link_libraries(decoder_trainers PUBLIC tenon_own)
 target_compile_options(
   decoder_trainers
   PRIVATE "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-O2;-ftree-vectorize;-fvect-cost-model=dynamic>")
+
+# What the programs know of GPUs, see device/device.hpp.
+add_library(decoder_device STATIC)
+target_include_directories(decoder_device INTERFACE "${PROJECT_SOURCE_DIR}/examples")
+target_link_libraries(decoder_device PUBLIC tenon_own)
+if(TENON_HAS_CUDA)
+  set(cuda_units "${CMAKE_CURRENT_LIST_DIR}/device/sort.cu")
+  foreach(element fp64 fp32 bf16)
+    list(APPEND cuda_units "${CMAKE_CURRENT_LIST_DIR}/device/${element}.cu"
+         "${CMAKE_CURRENT_LIST_DIR}/device/${element}_attention.cu")
+  endforeach()
+  tenon_cuda_sources(decoder_device ${cuda_units})
+  target_sources(decoder_device PRIVATE "${CMAKE_CURRENT_LIST_DIR}/device/gpu.cpp")
+  target_link_libraries(decoder_device PUBLIC tenon_cuda)
+else()
+  target_sources(decoder_device PRIVATE "${CMAKE_CURRENT_LIST_DIR}/device/no_gpu.cpp")
+endif()

@@ -19,6 +19,8 @@
 #include "tenon/communicate/delayed.hpp"
 #include "tenon/communicate/simulated.hpp"
 #include "tenon/kernel/product_log.hpp"
+#include "tenon/memory/meter.hpp"
+#include "tenon/memory/seen_by_host.hpp"
 
 namespace tenon_test {
 
@@ -62,9 +64,11 @@ class breaking_transport final : public transport {
 
 template <class Wide>
 pieces pieces_of(const std::vector<any_parameter<Wide>*>& parameters, bool gradients) {
+  const uncounted_memory of_the_comparison;
   pieces all;
   for (any_parameter<Wide>* p : parameters) {
-    const auto values = gradients ? p->owned_gradient() : p->owned_values();
+    const seen_by_host<Wide> seen(gradients ? p->owned_gradient() : p->owned_values());
+    const auto values = seen.values();
     all.push_back({p->declaration().name,
                    p->extents(),
                    p->piece_regions(),
@@ -334,6 +338,8 @@ std::int64_t documents_in(const training_request& r, std::int32_t separator,
 }
 
 rank_record record_of_rank(std::unique_ptr<transport> world, const training_request& r) {
+  const std::unique_ptr<device> own = r.make_device == nullptr ? nullptr : r.make_device();
+  const computes_on here(own.get());
   if (r.broken != sabotage::none) {
     world = std::make_unique<breaking_transport>(std::move(world), r.broken);
   }

@@ -5,6 +5,7 @@
 // compared. Nothing here is a template: the trainers are compiled once, in decoder_trainers.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "tenon/communicate/transport.hpp"
 #include "tenon/layer/context.hpp"
 #include "tenon/layer/sizes.hpp"
+#include "tenon/memory/device.hpp"
 #include "tenon/model/shape.hpp"
 #include "tenon/parallel/schedule/choice.hpp"
 #include "tenon/parallel/schedule/table.hpp"
@@ -70,6 +72,8 @@ struct training_request {
   sabotage broken = sabotage::none;
   simulated_options options{};
   link_function links = nullptr;  ///< what they cost, when calls take time; see `delayed_transport`
+  /// Makes the device that a rank computes on; none: the host.
+  std::function<std::unique_ptr<device>()> make_device = nullptr;
 };
 
 /// A tensor of the model, gathered from its owners.

@@ -55,4 +55,16 @@ class shapes_only {
   memory_meter before_;
 };
 
+/// While it lives, what this rank makes and frees is not counted: it must free all that it makes.
+class uncounted_memory {
+ public:
+  uncounted_memory() noexcept : before_(memory_meter::of_this_rank()) {}
+  ~uncounted_memory() { memory_meter::of_this_rank() = before_; }
+  uncounted_memory(const uncounted_memory&) = delete;
+  uncounted_memory& operator=(const uncounted_memory&) = delete;
+
+ private:
+  memory_meter before_;
+};
+
 }  // namespace tenon::inline v0
