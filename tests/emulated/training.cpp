@@ -73,6 +73,35 @@ BOOST_AUTO_TEST_CASE(documents_in_a_sequence) {
   check(request, of_fp64);
 }
 
+// Several ranks, each on a device of its own: what crosses is staged through the host.
+BOOST_AUTO_TEST_CASE(ranks_with_devices) {
+  auto request = small(block_form::llama);
+  request.data = 2;
+  request.tensor = 2;
+  request.split_sequence = true;
+  request.shards = {.stage = shards::parameters, .overlap = true};
+  check(request, of_fp64);
+  request = small(block_form::gpt2);
+  request.context = 2;
+  request.pipeline = 2;
+  request.sums = sum_order::fixed;
+  check(request, of_fp64);
+  request = small(block_form::llama);
+  request.tensor_grid = 2;
+  check(request, of_fp64);
+  request = small(block_form::llama);
+  request.shape.experts = 4;
+  request.shape.experts_per_token = 2;
+  request.expert = 2;
+  request.tensor = 3;  // kv heads are spread
+  check(request, of_fp64);
+  request = small(block_form::llama, element_kind::bf16);
+  request.context = 2;
+  request.attention.heads_parallel = 2;
+  request.data = 2;
+  check(request, {1e-2, 5e-2});
+}
+
 BOOST_AUTO_TEST_CASE(low_precision) {
   check(small(block_form::llama, element_kind::fp32), {1e-5, 1e-4});
   check(small(block_form::gpt2, element_kind::fp32), {1e-5, 1e-4});

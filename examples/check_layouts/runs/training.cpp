@@ -18,6 +18,7 @@
 #include "record.hpp"
 #include "tenon/communicate/delayed.hpp"
 #include "tenon/communicate/simulated.hpp"
+#include "tenon/communicate/staged.hpp"
 #include "tenon/kernel/product_log.hpp"
 #include "tenon/memory/meter.hpp"
 #include "tenon/memory/seen_by_host.hpp"
@@ -340,6 +341,7 @@ std::int64_t documents_in(const training_request& r, std::int32_t separator,
 rank_record record_of_rank(std::unique_ptr<transport> world, const training_request& r) {
   const std::unique_ptr<device> own = r.make_device == nullptr ? nullptr : r.make_device();
   const computes_on here(own.get());
+  if (own != nullptr) world = std::make_unique<staged_transport>(std::move(world));
   if (r.broken != sabotage::none) {
     world = std::make_unique<breaking_transport>(std::move(world), r.broken);
   }

@@ -12,6 +12,7 @@
 #include "tenon/base/check.hpp"
 #include "tenon/base/element.hpp"
 #include "tenon/communicate/reduction.hpp"
+#include "tenon/memory/device.hpp"
 
 namespace tenon::inline v0 {
 
@@ -45,7 +46,8 @@ struct call_options {
   std::string_view tensor = {};        ///< name of the tensor, for messages
   bool start_only = false;             ///< return at once; the `pending` returned is waited for
   std::int64_t global_count = varies;  ///< all_to_all: elements over all ranks, when all know it
-  int tag = 0;  ///< send and receive: 0 .. 16383, pairs a receive to its send
+  int tag = 0;                ///< send and receive: 0 .. 16383, pairs a receive to its send
+  place where = place::rank;  ///< of the buffers; host where a rank of a device passes host memory
 };
 
 /// One call of one rank, as a transport sees it. Counts are elements.
@@ -77,6 +79,7 @@ struct request {
   std::int64_t global_count = varies;
   bool own_in_place = false;  ///< all_to_all: the rank's own piece is not touched
   bool bookkeeping = false;   ///< a call of the library's own checks: in no ledger and no count
+  place where = place::rank;  ///< of the buffers: where the rank computes, or on the host
 
   // A step of a larger call is shown in messages as that call.
   std::optional<collective> inside = {};

@@ -12,6 +12,7 @@
 #include "tenon/communicate/checked_message.hpp"
 #include "tenon/communicate/ledger.hpp"
 #include "tenon/communicate/ordered_reduction.hpp"
+#include "tenon/communicate/staged/ordered_reduction.hpp"
 #include "tenon/communicate/transport.hpp"
 #include "tenon/memory/meter.hpp"
 
@@ -71,6 +72,7 @@ class communicator {
     r.step = book_->step();
     r.tag = options.tag;
     r.global_count = options.global_count;
+    if (options.where == place::host) r.where = place::host;
     const bool in_order = size() > 1 && detail::reduced_in_order(r, options_.sums);
     if (shapes_only::active()) {
       if (!in_order) return {};
@@ -92,15 +94,10 @@ class communicator {
     row.elements += bytes / bytes_of(r.element);
     row.bytes += bytes;
     const stopwatch timed(row);
-    if (in_order) {
-      auto reduction = std::make_unique<detail::ordered_reduction>(*group_, r);
-      if (!options.start_only) {
-        reduction->run();
-        return {};
-      }
-      reduction->start();
-      return pending(std::make_unique<timed_call>(pending(std::move(reduction)), row));
+    if (in_order && device::of_this_rank() != nullptr && r.where == place::rank) {
+      return made_in_order<detail::staged_ordered_reduction>(r, options, row);
     }
+    if (in_order) return made_in_order<detail::ordered_reduction>(r, options, row);
     if (options_.compare_every_call && !group_call) {
       pending message(std::make_unique<detail::checked_message>(*group_, r));
       if (options.start_only) {
@@ -117,6 +114,16 @@ class communicator {
   }
 
  private:
+  template <class Reduction>
+  pending made_in_order(const request& r, const call_options& options, ledger_row& row) {
+    auto reduction = std::make_unique<Reduction>(*group_, r);
+    if (!options.start_only) {
+      reduction->run();
+      return {};
+    }
+    reduction->start();
+    return pending(std::make_unique<timed_call>(pending(std::move(reduction)), row));
+  }
   /// The row of the ledger, remembered: looking it up costs as much as a small message.
   ledger_row& row_of(collective call) {
     const std::size_t place = book_->phase_number() * collectives + static_cast<std::size_t>(call);

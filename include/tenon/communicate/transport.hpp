@@ -62,9 +62,14 @@ inline std::byte* at(void* data, std::int64_t elements, element_kind kind) noexc
 }
 
 /// Copies elements unless the two are the same memory or nothing is to be copied.
-inline void copy_elements(void* to, const void* from, std::int64_t count, element_kind kind) {
-  if (count > 0 && to != from) {
-    std::memmove(to, from, static_cast<std::size_t>(count * bytes_of(kind)));
+inline void copy_elements(void* to, const void* from, std::int64_t count, element_kind kind,
+                          place where = place::host) {
+  if (count == 0 || to == from) return;
+  const auto bytes = static_cast<std::size_t>(count * bytes_of(kind));
+  if (device* target = device::of_this_rank(); target != nullptr && where == place::rank) {
+    target->copy(to, from, bytes);
+  } else {
+    std::memmove(to, from, bytes);
   }
 }
 
@@ -72,13 +77,14 @@ inline void copy_elements(void* to, const void* from, std::int64_t count, elemen
 inline void run_on_one_rank(const request& r) {
   switch (r.call) {
     case collective::all_gather:
-      return copy_elements(r.to, r.from, sum_of(r.to_counts), r.element);
+      return copy_elements(r.to, r.from, sum_of(r.to_counts), r.element, r.where);
     case collective::reduce_scatter:
-      return copy_elements(r.to, r.from, sum_of(r.from_counts), r.element);
+      return copy_elements(r.to, r.from, sum_of(r.from_counts), r.element, r.where);
     case collective::all_to_all:
-      return copy_elements(r.to, r.from, r.own_in_place ? 0 : sum_of(r.from_counts), r.element);
+      return copy_elements(r.to, r.from, r.own_in_place ? 0 : sum_of(r.from_counts), r.element,
+                           r.where);
     case collective::all_reduce:
-      return copy_elements(r.to, r.from, r.count, r.element);
+      return copy_elements(r.to, r.from, r.count, r.element, r.where);
     case collective::send:
     case collective::receive:
       require(false, name_of(r.call), " on axis ", r.axis,

@@ -19,7 +19,7 @@ Number sum_over(communicator& line, Number term, std::string_view name) {
              .from = &term,
              .to = &term,
              .count = 1},
-            {.tensor = name}, call_site::here());
+            {.tensor = name, .where = place::host}, call_site::here());
   return term;
 }
 

@@ -168,7 +168,7 @@ class stage_runner {
     auto& line = model_->group().template on<axis::context>();
     last.logits_at(std::move(x), owner == line.rank() ? stored - model_->tokens_here().begin : -1,
                    logits);
-    communicate::broadcast(line, logits, owner, {.tensor = "logits"});
+    communicate::broadcast(line, logits, owner, {.tensor = "logits", .where = place::host});
   }
 
   using key = std::pair<std::int32_t, std::int32_t>;  // microbatch, chunk

@@ -220,8 +220,9 @@ class trainer {
     std::int32_t chosen = 0;
     const int last = group_->stages() - 1;
     if (sharers().rank() == 0 && group_->stage() == last) chosen = choose(logits);
-    communicate::broadcast(sharers(), std::span<std::int32_t>(&chosen, 1), 0);
-    communicate::broadcast(group_->pipeline(), std::span<std::int32_t>(&chosen, 1), last);
+    const call_options of_host{.tensor = "token", .where = place::host};
+    communicate::broadcast(sharers(), std::span<std::int32_t>(&chosen, 1), 0, of_host);
+    communicate::broadcast(group_->pipeline(), std::span<std::int32_t>(&chosen, 1), last, of_host);
     return chosen;
   }
 

@@ -77,7 +77,8 @@ class expert_dispatch {
       const auto own = counts_.span().subspan(at(line.rank(), 0), static_cast<std::size_t>(all));
       const seen_by_host<std::int32_t> choices(chosen.span());
       kernel::sort_slots(row_of_slot.span(), slot_of_row.span(), own, choices.values());
-      communicate::all_gather<std::int64_t>(line, own, counts_.span(), {.tensor = name});
+      communicate::all_gather<std::int64_t>(line, own, counts_.span(),
+                                            {.tensor = name, .where = place::host});
       table_.assign(counts_.span().begin(), counts_.span().end());
     }
     row_of_slot_ = moved_in(std::move(row_of_slot));

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tenon/communicate/ordered_reduction.hpp"
+#include "tenon/communicate/staged/call.hpp"
+
+namespace tenon::inline v0::detail {
+
+/// An ordered reduction of memory on the rank's device: the ranks merge on the host, and the result
+/// is copied in.
+class staged_ordered_reduction final : public in_flight {
+ public:
+  staged_ordered_reduction(transport& group, const request& r)
+      : staged_(r), merged_(on_host(group, staged_)) {}
+
+  void run() {
+    merged_.run();
+    staged_.finish();
+  }
+  void start() { merged_.start(); }
+  void wait() override {
+    merged_.wait();
+    staged_.finish();
+  }
+  bool done() override { return merged_.done(); }
+
+ private:
+  // Its own scratch is then memory of the host, too.
+  static ordered_reduction on_host(transport& group, staged_call& staged) {
+    const request host = staged.on_host(group.rank());
+    const computes_on no_device(nullptr);
+    return ordered_reduction(group, host);
+  }
+
+  staged_call staged_;
+  ordered_reduction merged_;
+};
+
+}  // namespace tenon::inline v0::detail
