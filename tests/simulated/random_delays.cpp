@@ -52,7 +52,7 @@ training_request drawn(draws& draw, const training_request& serial) {
   r.context = r.data * r.pipeline * r.tensor <= 4 ? 1 + draw.below(2) : 1;
   r.split_sequence = draw.below(3) > 0;
   r.attention.heads_parallel = 1 + draw.below(r.context);
-  r.schedule = pipeline_schedules[draw.below(4)];
+  r.schedule = pipeline_schedules[static_cast<std::size_t>(draw.below(4))];
   r.chunks = r.schedule == pipeline_schedule::interleaved ? 2 : 1;
   r.shards = {.stage = static_cast<shards>(draw.below(4)),
               .bucket = {draw.below(2) == 0 ? 1000 : 1 << 22},
