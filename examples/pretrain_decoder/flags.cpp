@@ -91,6 +91,10 @@ constexpr flag flags[] = {
      "Parallelism"},
     {"--precision", "fp64|fp32|bf16", "fp32", "fp32", "element of weights and activations",
      "Execution"},
+    {"--device", "auto|host|cuda", "auto", "auto",
+     "what ranks compute on; auto: GPUs where every rank sees one, and it says so", "Execution"},
+    {"--transport", "auto|mpi|staged", "auto", "auto",
+     "how tensors cross between ranks; staged: from GPUs through the host", "Execution"},
     {"--sums", "any|fixed", "any", "any",
      "order of the sums over ranks; fixed: independent of bucket sizes", "Execution"},
     {"--threads", "N", "cores of this rank", "1", "threads of a rank", "Execution"},
@@ -404,6 +408,22 @@ settings checked(const typed_values& typed, const std::map<std::string, bool>& s
   constexpr tenon::element_kind elements[] = {tenon::element_kind::fp64, tenon::element_kind::fp32,
                                               tenon::element_kind::bf16};
   run.precision = elements[typed.choice("--precision", "fp32")];
+  constexpr device_choice devices[] = {device_choice::automatic, device_choice::host,
+                                       device_choice::cuda};
+  run.device = devices[typed.choice("--device", "auto")];
+  constexpr transport_choice transports[] = {transport_choice::automatic, transport_choice::mpi,
+                                             transport_choice::staged};
+  run.transport = transports[typed.choice("--transport", "auto")];
+  if (run.device == device_choice::host && run.transport == transport_choice::staged) {
+    refuse(
+        "--transport staged is for tensors on GPUs, and --device host has none; type "
+        "--transport mpi");
+  }
+  if (run.device == device_choice::cuda && run.transport == transport_choice::mpi) {
+    refuse(
+        "--transport mpi takes host memory, and --device cuda keeps tensors on GPUs; type "
+        "--transport staged");
+  }
   run.threads = typed.whole("--threads", 0, 1, 4096);
   run.timeout = typed.number(
       "--timeout", run.timeout, [](double x) { return x > 0 && x <= 1e9; },

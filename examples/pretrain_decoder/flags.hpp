@@ -14,6 +14,10 @@ namespace pretrain_decoder {
 /// Whether gradients and weights are exchanged while layers run.
 enum class overlap_choice : std::uint8_t { measured, on, off };
 
+/// What ranks compute on, and how device memory crosses between them.
+enum class device_choice : std::uint8_t { automatic, host, cuda };
+enum class transport_choice : std::uint8_t { automatic, mpi, staged };
+
 /// What the flags of the program say, checked and with all defaults filled in.
 struct settings {
   std::vector<std::string> text;  ///< files and folders
@@ -33,6 +37,8 @@ struct settings {
 
   tenon::element_kind precision = tenon::element_kind::fp32;  ///< fp64, fp32 or bf16
   overlap_choice overlap = overlap_choice::measured;
+  device_choice device = device_choice::automatic;
+  transport_choice transport = transport_choice::automatic;
   int threads = 0;       ///< 0: the cores that this rank has
   double timeout = 600;  ///< seconds until the watchdog acts
 

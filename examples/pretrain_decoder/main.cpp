@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "device/device.hpp"
 #include "flags.hpp"
 #include "report.hpp"
 #include "run.hpp"
 #include "tenon/communicate/mpi.hpp"
 #include "tenon/communicate/program.hpp"
+#include "tenon/communicate/staged.hpp"
 #include "tenon/kernel/product_log.hpp"
 #include "tenon/kernel/threads.hpp"
 #include "tenon/memory/keep_pages.hpp"
@@ -47,13 +49,49 @@ void largest_of_all(any_ranks& group, std::vector<std::int64_t>& values) {
                                 .tensor = "report"});
 }
 
-int ranks_of_this_node() {
-  MPI_Comm node = MPI_COMM_NULL;
+// This rank among those of its node, and their number.
+struct place_on_node {
+  int rank = 0;
   int size = 1;
+};
+place_on_node on_this_node() {
+  MPI_Comm node = MPI_COMM_NULL;
+  place_on_node place;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  MPI_Comm_size(node, &size);
+  MPI_Comm_rank(node, &place.rank);
+  MPI_Comm_size(node, &place.size);
   MPI_Comm_free(&node);
-  return size;
+  return place;
+}
+
+// Collective: the GPU that this rank computes on, or none. Ranks of a node take its GPUs in turn;
+// all ranks compute on GPUs, or none does.
+std::unique_ptr<tenon::device> device_of(const settings& run, tenon::transport& world) {
+  if (run.device == device_choice::host) return nullptr;
+  const std::int64_t here = gpus_here();
+  std::int64_t least = -here;
+  if (world.size() > 1) {
+    world.run({.call = tenon::collective::all_reduce,
+               .element = tenon::element_kind::int64,
+               .reduction = tenon::reduction_kind::maximum,
+               .from = &least,
+               .to = &least,
+               .count = 1,
+               .bookkeeping = true,
+               .axis = "all",
+               .tensor = "devices"});
+  }
+  least = -least;
+  if (least == 0) {
+    tenon::require(run.device != device_choice::cuda, "--device cuda was asked for, and ",
+                   here == 0 ? why_no_gpu() : "another rank sees no GPU", "; type --device host");
+    if (here > 0 && world.rank() == 0) {
+      tenon::log(tenon::log_level::warning, "--device auto took host: not every rank sees a GPU");
+    }
+    return nullptr;
+  }
+  const place_on_node place = on_this_node();
+  return make_gpu(static_cast<int>(place.rank % here), run.precision);
 }
 
 // Cores that this rank may run on.
@@ -66,7 +104,7 @@ int cores_of_this_rank() {
 
 int threads_of_this_rank(const settings& run, int rank) {
   const int cores = cores_of_this_rank();
-  const int local = ranks_of_this_node();
+  const int local = on_this_node().size;
   const int threads = run.threads > 0 ? run.threads : std::max(1, cores / local);
   if (threads > cores && rank == 0) {
     tenon::log(tenon::log_level::warning, "--threads ", threads, " was asked for and a rank has ",
@@ -320,6 +358,14 @@ class overlap_chooser {
 int train(tenon::mpi_session& mpi, const settings& run) {
   auto world = mpi.world();
   const bool first = world->rank() == 0;
+  const auto gpu = device_of(run, *world);
+  const tenon::computes_on here(gpu.get());
+  std::string device;
+  if (gpu != nullptr) {
+    device =
+        tenon::joined(gpu->name(), world->size() > 1 ? ", transport staged: through the host" : "");
+    world = std::make_unique<tenon::staged_transport>(std::move(world));
+  }
   const tenon::training_text text = tenon::read_text(run.text);
   const tenon::batches data(text.bytes, run.shape.sequence, run.batch, run.seed,
                             run.shape.vocabulary);

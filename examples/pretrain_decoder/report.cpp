@@ -45,8 +45,8 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::string start_table(const settings& run, const std::string& mesh, std::int64_t text_bytes,
-                        std::int64_t sequences, int threads,
+std::string start_table(const settings& run, const std::string& mesh, const std::string& device,
+                        std::int64_t text_bytes, std::int64_t sequences, int threads,
                         const std::vector<parameter_line>& parameters,
                         const std::map<std::string, std::int64_t>& bytes_of_step,
                         std::int64_t predicted_memory) {
@@ -75,6 +75,7 @@ std::string start_table(const settings& run, const std::string& mesh, std::int64
                       mesh, ", ", threads, threads == 1 ? " thread" : " threads",
                       " a rank, sequence between blocks ",
                       run.strategy.split_sequence ? "split on tensor" : "whole")});
+  if (!device.empty()) facts.row({"device", device});
   const auto& how = run.strategy;
   if (how.pipeline > 1) {
     facts.row({"schedule", joined(name_of(how.schedule),

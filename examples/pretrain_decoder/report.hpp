@@ -24,8 +24,8 @@ struct traffic_line {
 };
 
 /// The table at the start: model, mesh, placements, predicted bytes and memory.
-std::string start_table(const settings& run, const std::string& mesh, std::int64_t text_bytes,
-                        std::int64_t sequences, int threads,
+std::string start_table(const settings& run, const std::string& mesh, const std::string& device,
+                        std::int64_t text_bytes, std::int64_t sequences, int threads,
                         const std::vector<parameter_line>& parameters,
                         const std::map<std::string, std::int64_t>& bytes_of_step,
                         std::int64_t predicted_memory);

@@ -43,6 +43,17 @@ std::string file_of(const std::string& name, const std::string& content) {
 
 }  // namespace
 
+// Where a GPU is there the request is met, and the tests labelled gpu look at the run.
+BOOST_AUTO_TEST_CASE(devices) {
+  const auto asked = programs::run(2, tiny("--quiet --device cuda --text " + text_file()));
+  if (asked.status != 0) {
+    BOOST_TEST(asked.status == 2);
+    BOOST_TEST(asked.messages.find("--device cuda was asked for, and ") != std::string::npos);
+    BOOST_TEST(asked.messages.find("; type --device host") != std::string::npos);
+  }
+  BOOST_TEST(programs::run(2, tiny("--quiet --device host --text " + text_file())).status == 0);
+}
+
 BOOST_AUTO_TEST_CASE(texts) {
   refused(2, "--steps 1", "--text is missing");
   refused(2, "--text " + fresh_path("nothing"), "does not exist; it takes files and folders");

@@ -249,6 +249,8 @@ BOOST_AUTO_TEST_CASE(help_and_version_are_answers) {
                              "--order zigzag|contiguous",
                              "--pack-documents BYTE",
                              "--precision fp64|fp32|bf16",
+                             "--device auto|host|cuda",
+                             "--transport auto|mpi|staged",
                              "--sums any|fixed",
                              "--threads N",
                              "--timeout SECONDS",
@@ -347,6 +349,13 @@ BOOST_AUTO_TEST_CASE(shards_and_pipelines) {
   BOOST_TEST((staged.schedule == tenon::pipeline_schedule::interleaved));
   BOOST_TEST((staged.recompute == tenon::recompute::block));
   BOOST_TEST((run_of("--text t --overlap off").overlap == pretrain_decoder::overlap_choice::off));
+  BOOST_TEST((run_of("--text t --device host").device == pretrain_decoder::device_choice::host));
+  BOOST_TEST(refused("--device host --transport staged") ==
+             "2: --transport staged is for tensors on GPUs, and --device host has none; type "
+             "--transport mpi");
+  BOOST_TEST(refused("--device cuda --transport mpi") ==
+             "2: --transport mpi takes host memory, and --device cuda keeps tensors on GPUs; type "
+             "--transport staged");
   BOOST_TEST(refused("--data 2,4") ==
              "2: --data 2,4 says over how many ranks parameters are divided, and --shards none "
              "divides none; type --data 8, or --shards parameters");

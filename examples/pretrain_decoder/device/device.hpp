@@ -5,7 +5,6 @@
 #include <string>
 
 #include "tenon/base/element.hpp"
-#include "tenon/communicate/transport.hpp"
 #include "tenon/memory/device.hpp"
 
 // What the programs know of GPUs: implemented by gpu.cpp where CUDA was found when they were built,
@@ -20,13 +19,6 @@ std::string why_no_gpu();
 
 /// A GPU, with the kernels for the element entered. Errors: those of CUDA.
 std::unique_ptr<tenon::device> make_gpu(int number, tenon::element_kind element);
-
-/// Whether this build has NCCL.
-bool has_nccl() noexcept;
-
-/// Collective: device memory crosses by NCCL, host memory by `world`. Errors: bad_request when two
-/// ranks are on one GPU.
-std::unique_ptr<tenon::transport> over_nccl(std::unique_ptr<tenon::transport> world);
 
 /// Of a unit of its own.
 void enter_gpu_sort();

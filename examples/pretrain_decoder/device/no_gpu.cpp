@@ -11,10 +11,4 @@ std::unique_ptr<tenon::device> make_gpu(int /*number*/, tenon::element_kind /*el
   throw tenon::error(tenon::error_kind::bad_request, why_no_gpu());
 }
 
-bool has_nccl() noexcept { return false; }
-
-std::unique_ptr<tenon::transport> over_nccl(std::unique_ptr<tenon::transport> /*world*/) {
-  throw tenon::error(tenon::error_kind::bad_request, why_no_gpu());
-}
-
 }  // namespace pretrain_decoder
