@@ -431,8 +431,8 @@ int train(tenon::mpi_session& mpi, const settings& run) {
     for (std::size_t i = 0; i < axes.size(); ++i) busiest[axes[i]] = bytes[i];
     if (first) {
       std::fputs(
-          start_table(run, group.mesh_text(), text.bytes_of_files(), data.order().sequences(),
-                      threads, parameters, busiest, predicted_memory[0])
+          start_table(run, group.mesh_text(), device, text.bytes_of_files(),
+                      data.order().sequences(), threads, parameters, busiest, predicted_memory[0])
               .c_str(),
           stdout);
       std::fflush(stdout);
