@@ -101,7 +101,10 @@ TENON_BOTH inline sixteen_bytes load_sixteen(const void* from) {
   return {{w.x, w.y, w.z, w.w}};
 }
 TENON_BOTH inline void store_sixteen(void* to, const sixteen_bytes& value) {
-  *static_cast<uint4*>(to) = {value.words[0], value.words[1], value.words[2], value.words[3]};
+  // Written out: of an assignment the compiler makes four stores where it loses sight of the words.
+  asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(value.words[0]),
+               "r"(value.words[1]), "r"(value.words[2]), "r"(value.words[3])
+               : "memory");
 }
 #else
 TENON_BOTH inline sixteen_bytes load_sixteen(const void* from) {
