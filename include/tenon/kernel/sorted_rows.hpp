@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "tenon/kernel/column_sum.hpp"
@@ -33,12 +32,17 @@ inline void sort_pairs(std::span<std::int32_t> keys, std::span<std::int32_t> val
   if (device* const target = device::of_this_rank()) {
     return detail::sort_on_device(*target, keys, values, largest);
   }
-  std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
-  pairs.reserve(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) pairs.emplace_back(keys[i], values[i]);
-  std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t i = 0; i < keys.size(); ++i) std::tie(keys[i], values[i]) = pairs[i];
+  // By counting: the place of a pair is the number of pairs before it.
+  std::vector<std::size_t> next(static_cast<std::size_t>(largest) + 2);
+  for (const std::int32_t key : keys) ++next[static_cast<std::size_t>(key) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  const std::vector<std::int32_t> old_keys(keys.begin(), keys.end());
+  const std::vector<std::int32_t> old_values(values.begin(), values.end());
+  for (std::size_t i = 0; i < old_keys.size(); ++i) {
+    const std::size_t to = next[static_cast<std::size_t>(old_keys[i])]++;
+    keys[to] = old_keys[i];
+    values[to] = old_values[i];
+  }
 }
 
 /// The rows of a table that tokens name, where rows row_begin .. row_begin + rows - 1 are here.
