@@ -186,8 +186,8 @@ void for_each_key_tile(const attention_shape& shape, std::int64_t b, region q, F
   }
 }
 
-/// Whether the products of attention are noted: not in a dry run, and not where the documents lie on
-/// a device.
+/// Whether the products of attention are noted: not in a dry run, and not where the documents lie
+/// on a device.
 inline bool host_may_count(const attention_shape& shape) noexcept {
   return !shapes_only::active() &&
          (device::of_this_rank() == nullptr || shape.document_begins.empty());
