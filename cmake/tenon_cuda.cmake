@@ -77,14 +77,18 @@ function(tenon_cuda_sources target)
     add_custom_command(
       OUTPUT "${object}"
       COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/${target}_cuda"
-      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${TENON_NVCC}" -std=c++20 -O3 ${tenon_cuda_flags}
-              --expt-relaxed-constexpr -Werror all-warnings "-I${PROJECT_SOURCE_DIR}/include"
-              -ccbin "${TENON_CUDA_HOST_COMPILER}" -MD -MF "${object}.d" -c -o "${object}" "${file}"
+      # What ptxas says of each kernel is kept beside the object, for scripts/kernel_table.
+      COMMAND sh -c "\"$@\" 2>'${object}.kernels' || { cat '${object}.kernels' >&2; exit 1; }" sh
+              ${CMAKE_CXX_COMPILER_LAUNCHER} "${TENON_NVCC}" -std=c++20 -O3 ${tenon_cuda_flags}
+              --expt-relaxed-constexpr -Werror all-warnings -Xptxas -v
+              "-I${PROJECT_SOURCE_DIR}/include" -ccbin "${TENON_CUDA_HOST_COMPILER}" -MD -MF
+              "${object}.d" -c -o "${object}" "${file}"
       DEPENDS "${file}"
       DEPFILE "${object}.d"
       COMMENT "Building CUDA object ${name}.o"
       VERBATIM)
     target_sources(${target} PRIVATE "${object}")
+    set_property(TARGET ${target} APPEND PROPERTY TENON_CUDA_KERNELS "${object}.kernels")
     set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   endforeach()
 endfunction()
