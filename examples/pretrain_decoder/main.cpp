@@ -355,13 +355,21 @@ class overlap_chooser {
   std::vector<tenon::traffic_prices> of_step_;
 };
 
-int train(tenon::mpi_session& mpi, const settings& run) {
+int train(tenon::mpi_session& mpi, settings run) {
   auto world = mpi.world();
   const bool first = world->rank() == 0;
   const auto gpu = device_of(run, *world);
   const tenon::computes_on here(gpu.get());
   std::string device;
   if (gpu != nullptr) {
+    // The staged transport waits for the device in every call: nothing is hidden behind another.
+    tenon::require(run.overlap != overlap_choice::on,
+                   "--overlap on was asked for on GPUs, whose staged transport does not overlap; "
+                   "type --overlap off");
+    run.overlap = overlap_choice::off;
+    tenon::require(world->size() == 1 || run.strategy.sums == tenon::sum_order::any,
+                   "--sums fixed was asked for over ranks on GPUs, where it is not built yet; type "
+                   "--sums any, or --device host");
     device =
         tenon::joined(gpu->name(), world->size() > 1 ? ", transport staged: through the host" : "");
     world = std::make_unique<tenon::staged_transport>(std::move(world));
