@@ -13,11 +13,12 @@
 namespace programs {
 namespace {
 
-// --launcher WORDS --flags WORDS --program PATH --text PATH, as ctest gives them.
+// --launcher=WORDS --flags=WORDS --program=PATH --text=PATH, as ctest gives them.
 std::string word_given(const std::string& name) {
   const auto& suite = boost::unit_test::framework::master_test_suite();
-  for (int i = 1; i + 1 < suite.argc; ++i) {
-    if (name == suite.argv[i]) return suite.argv[i + 1];
+  for (int i = 1; i < suite.argc; ++i) {
+    const std::string word = suite.argv[i];
+    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
   }
   throw std::runtime_error("the test was not given " + name);
 }
