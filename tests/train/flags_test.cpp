@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(words_that_are_not_known) {
   BOOST_TEST(refused("-hidden 3").find("2: -hidden is not a flag of this program") == 0U);
   BOOST_TEST(refused("-n 4") ==
              "2: -n is not a flag of this program; type --help to see all of them");
-  for (const char* later : {"--tokenizer x", "--resume", "--device cuda", "--trace x"}) {
+  for (const char* later : {"--tokenizer x", "--resume", "--trace x"}) {
     BOOST_TEST(refused(later).find(" is not a flag of this program") != std::string::npos, later);
   }
   BOOST_TEST(refused("--quiet yes") ==

@@ -77,6 +77,7 @@ struct add_scaled {
 template <element T, element From>
 struct convert {
   static constexpr std::string_view name = "convert";
+  static constexpr int teams_at_once = 8;
   T* to;
   const From* from;
   template <class Team>

@@ -92,6 +92,7 @@ template <element T>
 struct combine_rows_backward {
   using W = wide<T>;
   static constexpr std::string_view name = "combine_rows_backward";
+  static constexpr int teams_at_once = 8;
   matrix_view<W> dshares;
   matrix_view<T> rows;
   matrix_view<const T> dy;

@@ -18,6 +18,7 @@ template <element T>
 struct rms_norm {
   using W = wide<T>;
   static constexpr std::string_view name = "rms_norm";
+  static constexpr int teams_at_once = 8;
   matrix_view<T> y;
   W* inverse_root;
   matrix_view<const T> x;

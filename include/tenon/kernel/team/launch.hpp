@@ -126,6 +126,7 @@ template <device_program Program>
 struct in_ranges<Program> {
   static constexpr std::string_view name = Program::name;
   static constexpr int threads = threads_of<Program>;
+  static constexpr int teams_at_once = teams_at_once_of<Program>;
   Program program;
   std::int64_t count;
   std::int64_t piece;
