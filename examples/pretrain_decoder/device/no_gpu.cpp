@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.hpp"
 
+#include "tenon/base/check.hpp"
+
 namespace pretrain_decoder {
 
 int gpus_here() noexcept { return 0; }
