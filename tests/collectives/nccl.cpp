@@ -524,6 +524,20 @@ BOOST_AUTO_TEST_CASE(synchronizing_waits_for_the_device) {
                 {.lag = std::chrono::milliseconds(5)});
 }
 
+// Once `done` has said so the device has done it: the rank may use the memory without a wait.
+BOOST_AUTO_TEST_CASE(what_is_done_has_arrived) {
+  simulate_gpus(2,
+                [](rank_of_test& rank) {
+                  const auto group = rank.make();
+                  buffer<float> values(1000);
+                  copy_in(values.span(), std::span<const float>(std::vector<float>(1000, 1.0F)));
+                  pending call = group->start(reduction(values.data(), 1000));
+                  while (!call.done()) std::this_thread::yield();
+                  expect(values[0] == 2.0F && values[999] == 2.0F, "the sum is there");
+                },
+                {.lag = std::chrono::milliseconds(5)});
+}
+
 BOOST_AUTO_TEST_CASE(it_ends_in_order_and_aborts_while_an_error_unwinds) {
   simulate_gpus(2, [](rank_of_test& rank) {
     stand_in_nccl calls = rank.calls;
