@@ -5,6 +5,7 @@
 #   tenon_cuda_sources(target FILE.cu...)
 #     Compiles each file with nvcc for TENON_CUDA_ARCHITECTURES and adds it to the target.
 #   tenon_cuda   an INTERFACE target: the toolkit's headers, its runtime, cuBLASLt, NCCL
+#   tenon_nccl   an INTERFACE target, where NCCL was found: nccl.h, libnccl and the runtime
 set(TENON_CUDA_ARCHITECTURES 80 CACHE STRING
     "Compute capabilities, as in 80;90a: code for each, and for later ones from the first")
 set(TENON_HAS_CUDA OFF)
@@ -63,6 +64,27 @@ foreach(library cudart cublasLt nccl)
     message(STATUS "tenon: lib${library} was not found beside nvcc")
   endif()
 endforeach()
+
+find_path(TENON_NCCL_INCLUDE nccl.h HINTS "${tenon_cuda_root}" PATH_SUFFIXES include
+          DOC "The folder of nccl.h")
+if(TENON_NCCL_INCLUDE AND TENON_CUDA_nccl AND TENON_CUDA_cudart)
+  set(tenon_nccl_version "")
+  file(STRINGS "${TENON_NCCL_INCLUDE}/nccl.h" tenon_nccl_lines
+       REGEX "#define NCCL_(MAJOR|MINOR|PATCH) ")
+  foreach(line IN LISTS tenon_nccl_lines)
+    string(REGEX REPLACE ".* ([0-9]+).*" "\\1" number "${line}")
+    list(APPEND tenon_nccl_version ${number})
+  endforeach()
+  list(JOIN tenon_nccl_version . tenon_nccl_version)
+  message(STATUS "tenon: NCCL ${tenon_nccl_version} found (${TENON_CUDA_nccl})")
+  add_library(tenon_nccl INTERFACE)
+  target_include_directories(tenon_nccl SYSTEM INTERFACE "${TENON_NCCL_INCLUDE}"
+                                                         "${tenon_cuda_root}/include")
+  target_link_libraries(tenon_nccl INTERFACE "${TENON_CUDA_nccl}" "${TENON_CUDA_cudart}")
+else()
+  message(STATUS "tenon: NCCL was not found beside nvcc: nccl.h ${TENON_NCCL_INCLUDE}, "
+                 "libnccl ${TENON_CUDA_nccl}; ranks on GPUs exchange through the host")
+endif()
 
 list(GET TENON_CUDA_ARCHITECTURES 0 tenon_cuda_first)
 set(tenon_cuda_flags -gencode "arch=compute_${tenon_cuda_first},code=compute_${tenon_cuda_first}")

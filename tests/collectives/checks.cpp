@@ -7,8 +7,34 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/memory/buffer.hpp"
+#include "tenon/memory/copy.hpp"
+
 namespace tenon_test {
 namespace {
+
+/// Values where the rank computes: on its device, when it has one, the host only copies them.
+template <class T>
+class rank_values {
+ public:
+  explicit rank_values(const std::vector<T>& values)
+      : memory_(static_cast<std::int64_t>(values.size())) {
+    copy_in(memory_.span(), std::span(values));
+  }
+  std::span<T> span() noexcept { return memory_.span(); }
+  std::span<T> part(std::int64_t begin, std::int64_t count) noexcept {
+    return span().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  }
+  std::vector<T> read() const { return read(memory_.span()); }
+  static std::vector<T> read(std::span<const T> values) {
+    std::vector<T> host(values.size());
+    copy_out(std::span(host), values);
+    return host;
+  }
+
+ private:
+  buffer<T> memory_;
+};
 
 /// Small whole numbers, whose sums over eight ranks every element holds exactly.
 template <class T>
@@ -83,12 +109,14 @@ void check_all_reduce(communicator& group, std::int64_t length, reduction_kind r
     }
     right.push_back(static_cast<T>(static_cast<float>(sum)));
   }
-  std::vector<T> to = how.in_place ? from : std::vector<T>(from.size(), static_cast<T>(99.0F));
-  std::span<T> result(to);
+  rank_values<T> input(from);
+  rank_values<T> output(how.in_place ? from : std::vector<T>(from.size(), static_cast<T>(99.0F)));
   const bytes_check bytes(group);
   const call_options options{.tensor = "a", .start_only = how.started};
-  complete(how.in_place ? communicate::all_reduce(group, result, reduction, options)
-                        : communicate::all_reduce(group, from, result, reduction, options));
+  complete(how.in_place
+               ? communicate::all_reduce(group, output.span(), reduction, options)
+               : communicate::all_reduce(group, input.span(), output.span(), reduction, options));
+  const std::vector<T> to = output.read();
   for (std::size_t i = 0; i < to.size(); ++i) {
     expect(equal(to[i], right[i]), "all_reduce: element", static_cast<std::int64_t>(i), length);
   }
@@ -101,15 +129,15 @@ void check_reduce_scatter(communicator& group, const counts& cut, way how) {
   const std::int64_t length = sum_of(cut);
   const auto me = static_cast<std::size_t>(group.rank());
   const std::int64_t before = sum_of(std::span(cut).first(me));
-  std::vector<T> whole;
-  for (std::int64_t i = 0; i < length; ++i) whole.push_back(value<T>(group.rank(), i));
-  std::vector<T> apart(static_cast<std::size_t>(cut[me]));
-  std::span<T> piece = how.in_place ? std::span(whole).subspan(static_cast<std::size_t>(before),
-                                                               static_cast<std::size_t>(cut[me]))
-                                    : std::span(apart);
+  std::vector<T> from;
+  for (std::int64_t i = 0; i < length; ++i) from.push_back(value<T>(group.rank(), i));
+  rank_values<T> whole(from);
+  rank_values<T> apart(std::vector<T>(static_cast<std::size_t>(cut[me])));
+  const std::span<T> to = how.in_place ? whole.part(before, cut[me]) : apart.span();
   const bytes_check bytes(group);
-  complete(communicate::reduce_scatter(group, whole, piece, std::span(cut), reduction_kind::sum,
+  complete(communicate::reduce_scatter(group, whole.span(), to, std::span(cut), reduction_kind::sum,
                                        {.tensor = "b", .start_only = how.started}));
+  const std::vector<T> piece = rank_values<T>::read(to);
   for (std::int64_t i = 0; i < cut[me]; ++i) {
     double sum = 0;
     for (int rank = 0; rank < group.size(); ++rank) {
@@ -125,17 +153,16 @@ template <class T>
 void check_all_gather(communicator& group, const counts& cut, way how) {
   const std::int64_t length = sum_of(cut);
   const auto me = static_cast<std::size_t>(group.rank());
-  const auto before = static_cast<std::size_t>(sum_of(std::span(cut).first(me)));
-  std::vector<T> whole(static_cast<std::size_t>(length), static_cast<T>(99.0F));
-  std::vector<T> apart(static_cast<std::size_t>(cut[me]));
-  std::span<T> piece =
-      how.in_place ? std::span(whole).subspan(before, apart.size()) : std::span(apart);
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    piece[i] = value<T>(group.rank(), static_cast<std::int64_t>(i));
-  }
+  const std::int64_t before = sum_of(std::span(cut).first(me));
+  std::vector<T> own, empty(static_cast<std::size_t>(length), static_cast<T>(99.0F));
+  for (std::int64_t i = 0; i < cut[me]; ++i) own.push_back(value<T>(group.rank(), i));
+  if (how.in_place) std::copy(own.begin(), own.end(), empty.begin() + before);
+  rank_values<T> output(empty), apart(own);
+  const std::span<T> piece = how.in_place ? output.part(before, cut[me]) : apart.span();
   const bytes_check bytes(group);
-  complete(communicate::all_gather(group, piece, std::span(whole), std::span(cut),
+  complete(communicate::all_gather(group, piece, output.span(), std::span(cut),
                                    {.tensor = "c", .start_only = how.started}));
+  const std::vector<T> whole = output.read();
   std::size_t place = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
     for (std::int64_t i = 0; i < cut[static_cast<std::size_t>(rank)]; ++i) {
@@ -165,12 +192,14 @@ void check_all_to_all(communicator& group, std::int64_t length, way how, bool al
   for (int to = 0; to < ranks; ++to) {
     for (std::int64_t i = 0; i < between(me, to); ++i) from.push_back(value<T>(me + 3 * to, i));
   }
-  std::vector<T> apart(static_cast<std::size_t>(sum_of(expected)));
-  std::span<T> to(how.in_place ? from : apart);
+  rank_values<T> input(from);
+  rank_values<T> apart(std::vector<T>(static_cast<std::size_t>(sum_of(expected))));
+  rank_values<T>& output = how.in_place ? input : apart;
   const bytes_check bytes(group);
   complete(communicate::all_to_all(
-      group, from, std::span(sent), to, std::span(expected),
+      group, input.span(), std::span(sent), output.span(), std::span(expected),
       {.tensor = "d", .start_only = how.started, .global_count = all_know ? all : varies}));
+  const std::vector<T> to = output.read();
   std::size_t place = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::int64_t i = 0; i < between(rank, me); ++i) {
@@ -186,18 +215,19 @@ void check_own_piece_in_place(communicator& group, std::int64_t length, bool sta
                               bool all_know) {
   const int ranks = group.size(), me = group.rank();
   const counts each(static_cast<std::size_t>(ranks), length);
-  std::vector<T> from, to;
+  std::vector<T> from, own;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::int64_t i = 0; i < length; ++i) {
       from.push_back(rank == me ? static_cast<T>(99.0F) : value<T>(me + 3 * rank, i));
-      to.push_back(rank == me ? value<T>(me + 3 * me, i) : static_cast<T>(99.0F));
+      own.push_back(rank == me ? value<T>(me + 3 * me, i) : static_cast<T>(99.0F));
     }
   }
+  rank_values<T> input(from), output(own);
   request r;
   r.call = collective::all_to_all;
   r.element = kind_of<T>;
-  r.from = from.data();
-  r.to = to.data();
+  r.from = input.span().data();
+  r.to = output.span().data();
   r.from_counts = r.to_counts = each;
   r.own_in_place = true;
   const bytes_check bytes(group);
@@ -206,6 +236,7 @@ void check_own_piece_in_place(communicator& group, std::int64_t length, bool sta
                        .start_only = started,
                        .global_count = all_know ? length * ranks * ranks : varies},
                       call_site::here()));
+  const std::vector<T> to = output.read();
   std::size_t place = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::int64_t i = 0; i < length; ++i) {
@@ -219,11 +250,13 @@ void check_own_piece_in_place(communicator& group, std::int64_t length, bool sta
 template <class T>
 void check_broadcast(communicator& group, std::int64_t length, bool started) {
   for (int root = 0; root < group.size(); ++root) {
-    std::vector<T> values;
-    for (std::int64_t i = 0; i < length; ++i) values.push_back(value<T>(group.rank(), i));
+    std::vector<T> given;
+    for (std::int64_t i = 0; i < length; ++i) given.push_back(value<T>(group.rank(), i));
+    rank_values<T> output(given);
     const bytes_check bytes(group);
-    complete(communicate::broadcast(group, std::span(values), root,
-                                    {.tensor = "e", .start_only = started}));
+    complete(
+        communicate::broadcast(group, output.span(), root, {.tensor = "e", .start_only = started}));
+    const std::vector<T> values = output.read();
     for (std::int64_t i = 0; i < length; ++i) {
       expect(equal(values[static_cast<std::size_t>(i)], value<T>(root, i)),
              "broadcast: element, root", i, root);
@@ -238,34 +271,40 @@ void check_messages(communicator& group, std::int64_t length) {
   const int ranks = group.size(), me = group.rank();
   if (ranks == 1) return;
   const int next = (me + 1) % ranks, previous = (me + ranks - 1) % ranks;
-  std::vector<T> mine, got(static_cast<std::size_t>(length)), second(got);
+  // What the two messages hold differs, so that one taken for the other is seen.
+  std::vector<T> mine, mine_too, empty(static_cast<std::size_t>(length));
   for (std::int64_t i = 0; i < length; ++i) mine.push_back(value<T>(me, i));
+  for (std::int64_t i = 0; i < length; ++i) mine_too.push_back(value<T>(me + 1, i));
+  rank_values<T> sent(mine), sent_too(mine_too), came(empty), came_too(empty);
   const bytes_check bytes(group);
-  pending other = communicate::receive(group, std::span(second), previous,
+  pending other = communicate::receive(group, came_too.span(), previous,
                                        {.tensor = "g", .start_only = true, .tag = 7});
   pending first =
-      communicate::receive(group, std::span(got), previous, {.tensor = "f", .start_only = true});
-  communicate::send(group, std::span<const T>(mine), next, {.tensor = "f"});
-  communicate::send(group, std::span<const T>(mine), next, {.tensor = "g", .tag = 7});
+      communicate::receive(group, came.span(), previous, {.tensor = "f", .start_only = true});
+  communicate::send(group, sent.span(), next, {.tensor = "f"});
+  communicate::send(group, sent_too.span(), next, {.tensor = "g", .tag = 7});
   complete(std::move(first));
   complete(std::move(other));
   bytes.expect_elements(2 * length, sizeof(T), "send");
+  const std::vector<T> got = came.read(), second = came_too.read();
   for (std::int64_t i = 0; i < length; ++i) {
     const auto place = static_cast<std::size_t>(i);
-    expect(equal(got[place], value<T>(previous, i)) && equal(second[place], value<T>(previous, i)),
-           "message: element", i);
+    expect(
+        equal(got[place], value<T>(previous, i)) && equal(second[place], value<T>(previous + 1, i)),
+        "message: element", i);
   }
-  std::vector<T> passed(got.size());
+  rank_values<T> chained(empty);
   if (me == 0) {
-    communicate::send(group, std::span(mine), next, {.tensor = "h"});
-    communicate::receive(group, std::span(passed), previous, {.tensor = "h"});
+    communicate::send(group, sent.span(), next, {.tensor = "h"});
+    communicate::receive(group, chained.span(), previous, {.tensor = "h"});
+    const std::vector<T> passed = chained.read();
     for (std::int64_t i = 0; i < length; ++i) {
       expect(equal(passed[static_cast<std::size_t>(i)], mine[static_cast<std::size_t>(i)]),
              "chain: element", i);
     }
   } else {
-    communicate::receive(group, std::span(passed), previous, {.tensor = "h"});
-    communicate::send(group, std::span(passed), next, {.tensor = "h"});
+    communicate::receive(group, chained.span(), previous, {.tensor = "h"});
+    communicate::send(group, chained.span(), next, {.tensor = "h"});
   }
 }
 

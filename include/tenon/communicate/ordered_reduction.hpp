@@ -37,7 +37,8 @@ class ordered_reduction final : public in_flight {
     const auto me = static_cast<std::size_t>(group.rank());
     mine_.assign(pieces_.size(), pieces_[me]);
     const std::int64_t before = sum_of(std::span(pieces_).first(me));
-    scratch_ = buffer<std::byte>(sum_of(mine_) * bytes_of(r.element));
+    // It is merged where the call's buffers lie, also by a rank that computes elsewhere.
+    scratch_ = buffer<std::byte>(sum_of(mine_) * bytes_of(r.element), r.where);
     result_ = r.call == collective::all_reduce ? at(r.to, before, r.element)
                                                : static_cast<std::byte*>(r.to);
     call_.from_counts = {};

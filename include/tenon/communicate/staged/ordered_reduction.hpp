@@ -11,7 +11,7 @@ namespace tenon::inline v0::detail {
 class staged_ordered_reduction final : public in_flight {
  public:
   staged_ordered_reduction(transport& group, const request& r)
-      : staged_(r), merged_(on_host(group, staged_)) {}
+      : staged_(r), merged_(group, staged_.on_host(group.rank())) {}
 
   void run() {
     merged_.run();
@@ -22,16 +22,13 @@ class staged_ordered_reduction final : public in_flight {
     merged_.wait();
     staged_.finish();
   }
-  bool done() override { return merged_.done(); }
-
- private:
-  // Its own scratch is then memory of the host, too.
-  static ordered_reduction on_host(transport& group, staged_call& staged) {
-    const request host = staged.on_host(group.rank());
-    const computes_on no_device(nullptr);
-    return ordered_reduction(group, host);
+  bool done() override {
+    if (!merged_.done()) return false;
+    staged_.finish();
+    return true;
   }
 
+ private:
   staged_call staged_;
   ordered_reduction merged_;
 };
