@@ -81,9 +81,12 @@ BOOST_AUTO_TEST_CASE(ranks_with_devices) {
   request.split_sequence = true;
   request.shards = {.stage = shards::parameters};
   check(request, of_fp64);
+  request.shards.overlap = true;
+  check(request, of_fp64);
   request = small(block_form::gpt2);
   request.context = 2;
   request.pipeline = 2;
+  request.sums = sum_order::fixed;
   check(request, of_fp64);
   request = small(block_form::llama);
   request.tensor_grid = 2;
@@ -100,4 +103,9 @@ BOOST_AUTO_TEST_CASE(low_precision) {
   check(small(block_form::llama, element_kind::fp32), {1e-5, 1e-4});
   check(small(block_form::gpt2, element_kind::fp32), {1e-5, 1e-4});
   check(small(block_form::llama, element_kind::bf16), {1e-2, 5e-2});
+  auto request = small(block_form::llama, element_kind::bf16);
+  request.data = 2;
+  request.context = 2;
+  request.heads_parallel = 2;
+  check(request, {1e-2, 5e-2});
 }

@@ -15,12 +15,14 @@
 #include "tenon/memory/device.hpp"
 
 // AddressSanitizer's; null where it does not run.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void* begin,
                                                        std::size_t bytes);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin,
                                                          std::size_t bytes);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace tenon::inline v0 {
 

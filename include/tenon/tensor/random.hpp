@@ -9,6 +9,8 @@
 #include "tenon/base/random.hpp"
 #include "tenon/memory/buffer.hpp"
 #include "tenon/memory/copy.hpp"
+#include "tenon/memory/device.hpp"
+#include "tenon/memory/meter.hpp"
 #include "tenon/tensor/tensor.hpp"
 
 namespace tenon::inline v0 {
@@ -47,6 +49,7 @@ template <class E, class D, class P, class F>
 void visit_on_host(tensor<E, D, P>& x, bool reads, F&& f) {
   if (shapes_only::active()) return;
   if (device::of_this_rank() == nullptr) return f(x.data());
+  const uncounted_memory until_copied;
   buffer<E> values(x.elements(), place::host);
   if (reads) copy_out(values.span(), x.values());
   f(values.data());

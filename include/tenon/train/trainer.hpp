@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/communicate/broadcast.hpp"
+#include "tenon/memory/device.hpp"
 #include "tenon/model/decoder_model.hpp"
 #include "tenon/parallel/parameter_store.hpp"
 #include "tenon/parallel/schedule/generate.hpp"
@@ -94,7 +95,7 @@ class trainer {
         runner_(model_, store_, schedule_of(settings, group, division_)),
         optimizer_(stepped(store_, tied_), settings.optimizer) {
     model_.state().recompute = settings.recompute;
-    model_.set_overlap_products(settings.shards.overlap);
+    set_overlap(settings.shards.overlap);
     store_.initialise(settings.seed);
     sharers();
     compare_plans();
@@ -108,10 +109,11 @@ class trainer {
     return store_.parameters();
   }
   /// Whether gradients and weights are exchanged while layers run, and products run in pieces
-  /// while a cut sequence travels; on all ranks alike, between steps.
+  /// while a cut sequence travels; on all ranks alike, between steps. On a device products do not
+  /// run in pieces: the host would wait for each.
   void set_overlap(bool overlap) noexcept {
     store_.set_overlap(overlap);
-    model_.set_overlap_products(overlap);
+    model_.set_overlap_products(overlap && device::of_this_rank() == nullptr);
   }
   const schedule_table& schedule() const noexcept { return runner_.table(); }
   std::int64_t steps_done() const noexcept { return step_; }

@@ -34,8 +34,8 @@ struct attention_sizes {
   static constexpr int space = std::is_same_v<T, bf16> ? 0 : 16 * (tile + 4);
   /// Scratch for 64 rows and two tiles, `sides` times 64 rows.
   static constexpr std::int64_t scratch_bytes(int sides) noexcept {
-    const std::int64_t elements = (sides * rows + 2 * tile) * stride + threads / 32 * space;
-    return elements * static_cast<std::int64_t>(sizeof(T)) + 5 * 64;
+    const int elements = (sides * rows + 2 * tile) * stride + threads / 32 * space;
+    return std::int64_t{elements} * static_cast<std::int64_t>(sizeof(T)) + std::int64_t{5} * 64;
   }
 };
 

@@ -15,12 +15,14 @@
 #include "tenon/base/check.hpp"
 
 // AddressSanitizer's, which wants to know of every change of stack; null where it does not run.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake, const void* bottom,
                                                           std::size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake, const void** bottom,
                                                            std::size_t* size);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace tenon::inline v0::kernel {
 
@@ -34,8 +36,8 @@ struct waiting_place {
 
   /// On a stack of its own, `entry` begins when it is first changed to.
   void begin_at(void (*entry)(), std::byte* bottom, std::size_t bytes) {
-    auto top = (reinterpret_cast<std::uintptr_t>(bottom) + bytes) / 16 * 16;
-    auto* words = reinterpret_cast<void**>(top);
+    const std::size_t over = (reinterpret_cast<std::uintptr_t>(bottom) + bytes) % 16;
+    auto* words = reinterpret_cast<void**>(bottom + bytes - over);
     *--words = nullptr;  // where entry would return to
     *--words = reinterpret_cast<void*>(entry);
     for (int saved = 0; saved < 6; ++saved) *--words = nullptr;
@@ -105,9 +107,7 @@ class fibres {
     failure_ = nullptr;
     round_ = 0;
     for (lane& one : lanes_) one.waits = waits_for::start;
-    bool going = true;
-    while (going) {
-      going = false;
+    while (true) {
       for (int w = 0; w < count() / warp; ++w) run_warp(in_order(w, count() / warp, order), order);
       if (failure_ != nullptr) std::rethrow_exception(failure_);
       int ended = 0;
@@ -116,7 +116,6 @@ class fibres {
       if (ended != 0) give_up("some lanes of a team wait at a barrier and others have ended");
       for (lane& one : lanes_) one.waits = waits_for::start;
       ++round_;
-      going = true;
     }
   }
 
@@ -159,8 +158,8 @@ class fibres {
       }
       int for_warp = 0;
       for (int i = 0; i < warp; ++i) {
-        for_warp +=
-            lanes_[static_cast<std::size_t>(w * warp + i)].waits == waits_for::warp_lanes ? 1 : 0;
+        const int number = w * warp + i;
+        for_warp += lanes_[static_cast<std::size_t>(number)].waits == waits_for::warp_lanes ? 1 : 0;
       }
       if (for_warp == 0) return;
       if (for_warp != warp) give_up("some lanes of a warp wait for it and others do not");

@@ -56,7 +56,8 @@ TENON_BOTH inline void load_pair(bf16* to, const bf16* from) noexcept {
 TENON_BOTH inline left_tile load_left(int lane, const bf16* from, int stride) noexcept {
   left_tile tile;
   for (int i = 0; i < 8; i += 2) {
-    detail::load_pair(tile.values + i, from + left_row(lane, i) * stride + left_column(lane, i));
+    const int at = left_row(lane, i) * stride + left_column(lane, i);
+    detail::load_pair(tile.values + i, from + at);
   }
   return tile;
 }
@@ -65,7 +66,8 @@ TENON_BOTH inline left_tile load_left(int lane, const bf16* from, int stride) no
 TENON_BOTH inline right_tile load_right_of_rows(int lane, const bf16* from, int stride) noexcept {
   right_tile tile;
   for (int i = 0; i < 4; i += 2) {
-    detail::load_pair(tile.values + i, from + right_column(lane, i) * stride + right_row(lane, i));
+    const int at = right_column(lane, i) * stride + right_row(lane, i);
+    detail::load_pair(tile.values + i, from + at);
   }
   return tile;
 }
