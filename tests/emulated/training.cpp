@@ -106,6 +106,6 @@ BOOST_AUTO_TEST_CASE(low_precision) {
   auto request = small(block_form::llama, element_kind::bf16);
   request.data = 2;
   request.context = 2;
-  request.heads_parallel = 2;
+  request.attention.heads_parallel = 2;
   check(request, {1e-2, 5e-2});
 }
